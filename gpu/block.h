@@ -1,4 +1,4 @@
-/* What the threads of a block add up. */
+/* Sums over the threads of a block. */
 #pragma once
 
 #include "gpu/subset.h"

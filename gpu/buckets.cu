@@ -1,6 +1,6 @@
-/* The k largest of each bucket of consecutive elements (core/compute/select.h). Of equal elements
- * the lowest indices are claimed, and none of a bucket with an element that is not finite. g or r
- * may be null. The claims of buckets lie one behind the other by look-back. */
+/* Claims the k largest of each bucket of consecutive elements (core/compute/select.h). Among equal
+ * elements the lowest indices are claimed; a bucket with an element that is not finite has no
+ * claim. g or r may be null. Look-back places the claims of buckets one behind the other. */
 #include "gpu/lookback.h"
 #include "gpu/selection_stats.h"
 

@@ -7,7 +7,7 @@
 static_assert((int)THREADS >= (int)GPU_RUNS, "a run for each thread of the block");
 #define NO_GAP (~0ull)
 
-/* Returns 64 bits from a bit on. Behind the last code there are 16 readable bytes. */
+/* Returns 64 bits from a bit on. The 16 bytes behind the last code must be readable. */
 DEVICE u64 bits_at(const u32 *words, u32 at)
 {
     const u32 *w = words + at / 32, shift = at % 32;

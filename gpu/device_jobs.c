@@ -71,8 +71,8 @@ size_t gpu_aligned(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* If the area was not reserved, allocates it here. That may wait for the device, and other threads
- * then wait for the lock. */
+/* If the area was not reserved, allocates it here. The allocation may wait for the device, and
+ * other threads then wait for the lock. */
 void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
 {
     const struct gpu_area old = *area;

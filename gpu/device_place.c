@@ -421,9 +421,9 @@ static struct ss_place_record *record(struct ss_place *p)
     return &gpu_place_of(p)->record;
 }
 
-/* Until they are measured: a launch of 3 us, three of them for a message and one for each piece
- * that is cleared; a link of 20 GB/s (that of an H200 has about 50), and 10 GB/s that a core copies
- * to where it begins. An entry takes 5 bytes as a message and 8 as it is. */
+/* Costs until they are measured. A launch takes 3 us; a message needs three launches, and each
+ * piece that is cleared one. The link has 20 GB/s (that of an H200 about 50), and a core copies 10
+ * GB/s to the buffer of the link. An entry takes 5 bytes in a message and 8 in a vector. */
 static const struct ss_place_costs expected = {.encode = 1e-9,
                                                .decode = 1e-9,
                                                .put = 1.5e-9,

@@ -98,9 +98,10 @@ DEVICE void clear_bins(histogram &h)
     __syncthreads();
 }
 
-/* Finds the bits from `shift` to `shift + width`, in one pass over all elements. counted: number of
- * elements in device memory, at most n; or null. k: in the first pass k, then 0. last: no pass
- * comes after this one. */
+/* Finds the bits from `shift` to `shift + width`, in one pass over all elements.
+ *   counted: number of elements, in device memory, at most n; or null
+ *   k:       k in the first pass, then 0
+ *   last:    this is the last pass */
 template <class B>
 static __device__ void search(const B *g, const B *r, u32 n, u32 skew, u32 aligned,
                               const u64 *counted, u64 k, u32 shift, u32 width, u32 last,

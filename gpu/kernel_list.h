@@ -5,7 +5,7 @@
 #define GPU_FILES(X)                                                                               \
     X(buckets) X(claim) X(coded) X(encode) X(exact) X(scan) X(stream) X(sums) X(vector)
 
-/* Of the 4-byte type first, then the 8-byte one. */
+/* Kernels for two types, the 4-byte one first. */
 #define GPU_FLOATS(X, file, name) X(file, name##_f32) X(file, name##_f64)
 #define GPU_WORDS(X, file, name)  X(file, name##_u32) X(file, name##_u64)
 #define GPU_BITS(X, file, name)   X(file, name##_b32) X(file, name##_b64)

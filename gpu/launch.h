@@ -1,7 +1,8 @@
-/* What kernels do, asked for: each function puts launches into a queue, which does them one after
- * the other, and returns at once. Addresses are of device memory, `type` of the elements; work and
- * results belong to the caller until what reads them is done. The host's part of the same is in
- * core/compute: g, r, base, threshold and the rest mean what they mean there. */
+/* Launches of kernels. Each function puts launches into a queue, which runs them one after the
+ * other, and returns at once. Addresses are of device memory; `type` is that of the elements. Work
+ * space and results belong to the caller, who keeps them until the launches have run. core/compute
+ * has the same functions for the host; g, r, base, threshold and other parameters mean the same
+ * there. */
 #ifndef GPU_LAUNCH_H
 #define GPU_LAUNCH_H
 
@@ -10,8 +11,8 @@
 #include "gpu/kernel_list.h"
 #include "gpu/results.h"
 
-/* Where launches go: a stream of a device, or an emulation. What fails is in `error`, of whatever
- * kind the queue has; then nothing more is done. */
+/* A stream of a device, or an emulation. `error` has the first failure, as a code of the queue's
+ * own kind; further launches are then dropped. */
 struct gpu_queue {
     int (*launch)(struct gpu_queue *q, enum gpu_kernel kernel, unsigned blocks, void **params);
     int (*fill)(struct gpu_queue *q, void *to, uint32_t word, size_t words);
@@ -60,19 +61,21 @@ void gpu_claim_buckets(struct gpu_queue *q, const struct gpu_input *in, size_t k
 void gpu_find(struct gpu_queue *q, const struct gpu_input *in, size_t k, struct gpu_search *found,
               uint32_t *bins);
 
-/* The same over a sample, 64 elements of each `step`, and how many of it reach a threshold. */
+/* gpu_find over a sample, 64 elements of each `step`; and the number of elements of the sample that
+ * reach a threshold. */
 void gpu_find_sampled(struct gpu_queue *q, const struct gpu_input *in, size_t step, size_t k,
                       struct gpu_search *found, uint32_t *bins);
 void gpu_reach_sampled(struct gpu_queue *q, const struct gpu_input *in, size_t step,
                        uint64_t threshold, uint64_t *count);
 
-/* gpu_find and gpu_claim with that threshold, in about one reading. Where kept.missed, the residual
- * holds a in each finite entry and nothing is claimed: where all was finite find and claim again,
- * of the residual alone if there is one; what `claimed` has seen of the input is right. */
+/* gpu_find and gpu_claim with that threshold, in about one pass over memory. If kept.missed,
+ * nothing is claimed, and the residual holds a = g + r in each finite entry. If all entries were
+ * finite, find and claim again then, from the residual alone if there is one. The sums of `claimed`
+ * over the input are right in any case. */
 struct gpu_exact {
     struct gpu_search bound, found;
     struct gpu_kept kept;
-    struct gpu_claimed claimed; /* but `reached`, which counts what the bound let through */
+    struct gpu_claimed claimed; /* `reached` counts the entries that the bound let through */
 };
 size_t gpu_exact_room(size_t n, size_t k); /* entries that `between` has */
 size_t gpu_exact_work(enum ss_type type, size_t n, size_t k);
@@ -82,9 +85,9 @@ void gpu_claim_exact(struct gpu_queue *q, const struct gpu_input *in, size_t k,
 
 /* ---- streams; indices of a call are unique ---- */
 
-/* Indices as they came (struct ss_coded), the payload at `words`, aligned to 4 bytes, with 16 more
- * behind it that may be read. *refused becomes 1 and *told, too, where it is no code of so many
- * from first to last, else *refused is 0. told: may be pinned memory of the host. */
+/* Coded indices of a message (struct ss_coded). The payload is at `words`, aligned to 4 bytes; the
+ * 16 bytes behind it must be readable. If it does not code `nnz` indices from first to last,
+ * *refused and *told become 1; else *refused becomes 0. `told` may be pinned memory of the host. */
 struct gpu_code {
     const void *words;
     uint32_t runs, code; /* bytes before them */
@@ -121,7 +124,7 @@ struct gpu_outgoing {
 uint32_t gpu_wire_head(const struct ss_wire_key *key, enum ss_values values);
 void gpu_encode(struct gpu_queue *q, const struct gpu_outgoing *out, void *area, uint32_t *lengths);
 
-/* Of `count` ranges of indices, from cuts[i] up to cuts[i + 1], in device memory. */
+/* Sums over `count` ranges of indices, from cuts[i] up to cuts[i + 1], in device memory. */
 void gpu_survey(struct gpu_queue *q, enum ss_type type, const uint32_t *idx, const void *val,
                 size_t nnz, const uint32_t *cuts, size_t count, struct gpu_share *shares);
 

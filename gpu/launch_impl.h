@@ -35,7 +35,7 @@ static inline size_t gpu_strides(size_t n)
     return blocks < 16 * GPU_BLOCKS_MOST ? blocks : 16 * GPU_BLOCKS_MOST;
 }
 
-/* Where vectors lie within 16 bytes: gpu/tile.h. */
+/* The alignment of vectors within 16 bytes: gpu/tile.h. */
 struct gpu_lie {
     unsigned skew, aligned;
 };

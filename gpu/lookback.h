@@ -15,8 +15,8 @@
 #define TILE_UP_TO (2ull << 62)
 #define TILE_COUNT (TILE_OWN - 1)
 
-/* Where the entries of a tile go, in shared memory. A tile has rows, at most a warp's width of
- * them, each counted by one warp. */
+/* The places of the entries of a tile, in shared memory. A tile has at most as many rows as a warp
+ * has threads; one warp counts each row. */
 struct places {
     u32 tile, seen;
     u32 row[WARP]; /* entries of a row, then those of the rows before it */
@@ -32,8 +32,9 @@ DEVICE u32 take_tile(places *s, u32 *ticket)
     return s->tile;
 }
 
-/* Of up to four rows of a tile: this thread's entries in row k are so many, in byte k of `counts`.
- * Those before them in the row, likewise; the rows are counted. A warp has no more than 255. */
+/* Counts up to four rows of a tile. Byte k of `counts` is the number of this thread's entries in
+ * row k; byte k of the result is the number of entries before them in the warp. A warp has at most
+ * 255 entries in a row. */
 DEVICE u32 rank_in_rows(places *s, u32 rows, u32 counts)
 {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -83,8 +84,10 @@ static __device__ u64 look_back(const u64 *tiles, u32 tile)
     return sum;
 }
 
-/* By the first warp: waits for the tiles before, and says what all are up to this one. Others know
- * `first` behind the next barrier. Returns that sum. */
+/* Called by the first warp: waits for the tiles before this one, publishes the number of entries up
+ * to the end of this tile, and returns it. Threads of the block read `first` after the next
+ * barrier.
+ */
 DEVICE u64 settle(places *s, u64 *tiles, u32 tile)
 {
     const u64 first = tile > 0 ? look_back(tiles, tile) : 0, up_to = first + s->own;

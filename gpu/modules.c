@@ -1,4 +1,4 @@
-/* What nvcc made of the kernels, as data of this library: a fat binary for each file. */
+/* The kernels as compiled by nvcc, as data of this library: a fat binary for each file. */
 #include "gpu/modules.h"
 
 #define EMBED(name)                                                                                \

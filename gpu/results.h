@@ -1,13 +1,13 @@
-/* What kernels leave in device memory for the host, and for the kernels behind them. C and CUDA
- * C++. Zero before a launch unless said otherwise. */
+/* Results that kernels leave in device memory for the host and for later kernels, in C and CUDA
+ * C++. Zero before a launch unless a comment says otherwise. */
 #ifndef GPU_RESULTS_H
 #define GPU_RESULTS_H
 
-/* Of a pass that claims. */
+/* Result of a pass that claims. */
 struct gpu_claimed {
     unsigned long long reached;    /* entries at or above the threshold, also those without room */
     unsigned long long not_finite; /* g or g + r is not finite */
-    unsigned long long overflowed; /* of them g is finite: marked in the bitmap, if there is one */
+    unsigned long long overflowed; /* not finite though g is: marked in the bitmap, if any */
     unsigned long long largest;    /* magnitude of the largest finite g + r */
     double input_square, sum_square; /* of the finite g + r; written by ss_sum */
     unsigned any_input;              /* some g is not zero */
@@ -20,7 +20,7 @@ struct gpu_scanned {
     unsigned ticket, unused;
 };
 
-/* Of a radix search. */
+/* Result of a radix search. */
 struct gpu_search {
     unsigned long long wanted; /* k, less what is above */
     unsigned long long low;    /* bits of the k-th largest that are known, the others zero */
@@ -29,10 +29,10 @@ struct gpu_search {
     unsigned few, done;        /* there are fewer than k */
 };
 
-/* Of what is kept of a list. */
+/* Result of keeping the large entries of a list. */
 struct gpu_kept {
     unsigned long long kept; /* entries that stay claims: those at or above the threshold */
-    unsigned missed; /* 1: the list had not all that were wanted: it was put back as a whole */
+    unsigned missed;         /* 1: the list lacked wanted entries, and all of it was put back */
     unsigned ticket;
 };
 
@@ -44,12 +44,12 @@ struct gpu_message {
     unsigned last;         /* 1: the end of a stream */
 };
 
-/* Of the entries from an index up to another one: struct ss_share of core/place/place.h. */
+/* Sums over a range of indices: struct ss_share of core/place/place.h. */
 struct gpu_share {
-    double square;                /* of what is finite, squared */
-    unsigned long long first;     /* entry */
-    unsigned long long count;     /* entries that are not zero, */
-    unsigned long long unbounded; /* and of those whose square is not finite */
+    double square;                /* sum of the finite squares */
+    unsigned long long first;     /* first entry of the range */
+    unsigned long long count;     /* entries that are not zero */
+    unsigned long long unbounded; /* entries whose square is not finite */
 };
 
 #endif

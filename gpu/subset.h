@@ -1,6 +1,6 @@
-/* What kernels are written in: a small part of CUDA C++. Flat arguments, grids and blocks of one
- * dimension, warp functions with all lanes, shared memory by one macro, so that the same files
- * compile for a host against tests/gpu/emulate.h, which stands before this header there. */
+/* The small part of CUDA C++ in which kernels are written: flat arguments, grids and blocks of one
+ * dimension, warp functions with all lanes, shared memory by one macro. The same files compile for
+ * a host with tests/gpu/emulate.h included before this header. */
 #pragma once
 
 typedef unsigned u32;
@@ -37,7 +37,7 @@ DEVICE void store_same(u32 *p, u32 x)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
 
-/* What another block has written. */
+/* Loads a value that another block has written. */
 template <class T> DEVICE T load_foreign(const T *p)
 {
     return __ldcg(p);
@@ -107,7 +107,7 @@ DEVICE double number_of(u64 bits)
     return __longlong_as_double((long long)bits);
 }
 
-/* One rounding each, never fused. */
+/* Round once each and are never fused. */
 DEVICE float add(float a, float b)
 {
     return __fadd_rn(a, b);
@@ -128,7 +128,7 @@ DEVICE double multiply(double a, double b)
     return __dmul_rn(a, b);
 }
 
-/* The same of bits. */
+/* Adds two numbers given as bits. */
 template <class B> DEVICE B sum_of(B a, B b)
 {
     return bits_of(add(number_of(a), number_of(b)));
@@ -184,7 +184,7 @@ template <class T> DEVICE T warp_sum(T x)
     return x;
 }
 
-/* Of counts: one instruction where there is one. */
+/* Adds counts over a warp, by one instruction if the architecture has it. */
 DEVICE u32 warp_count(u32 x)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -204,7 +204,7 @@ template <class T> DEVICE T warp_max(T x)
     return x;
 }
 
-/* Of all lanes up to this one. */
+/* Adds x over all lanes up to this one. */
 template <class T> DEVICE T warp_scan(T x, u32 lane)
 {
     UNROLL
@@ -238,8 +238,8 @@ DEVICE u32 all_threads(void)
     return gridDim.x * blockDim.x;
 }
 
-/* Whether this block is the last to come here: it finds what all others wrote before. For every
- * thread of a block; `done` is zero before the launch. */
+/* Returns true in the last block to call it, which then sees the earlier writes of all other
+ * blocks. Every thread of a block calls it; `done` is zero before the launch. */
 DEVICE bool last_block(u32 *done, u32 *seen)
 {
     __syncthreads();

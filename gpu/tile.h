@@ -1,7 +1,8 @@
-/* A tile: what a block takes of a vector at once, as rows of 16 bytes a thread. Vectors need not
- * start at 16 bytes: positions count from `skew` elements before them, where such an address is, so
- * that the first tile lacks some, as the last may. Where two vectors differ in that, or what is
- * read is not aligned for another reason, `aligned` is 0 and all goes one by one. */
+/* A tile: the part of a vector that a block takes at once, as rows of 16 bytes a thread. A vector
+ * need not start at a multiple of 16 bytes. Positions count from such an address, `skew` elements
+ * before the vector, so that the first tile lacks elements, as the last may. If the skews of two
+ * vectors differ, or a vector is not aligned to its elements, `aligned` is 0, and elements are read
+ * one by one. */
 #pragma once
 
 #include "gpu/subset.h"
@@ -19,7 +20,8 @@ template <class B> struct tile_of {
     {
     }
 
-    /* Of row k: element c of this thread, and where its row is in an array of SIZE. */
+    /* Returns element c of this thread in row k; slot returns the begin of its row in an array of
+     * SIZE. */
     __device__ u32 element(u32 k, u32 c) const
     {
         return first + k * ROW + c;
@@ -29,7 +31,8 @@ template <class B> struct tile_of {
         return k * ROW + threadIdx.x * LANES;
     }
 
-    /* Of a bit for each element, those of row k; and how many each row has, a byte for each. */
+    /* Returns the bits of row k from a bit for each element; count_rows counts the bits of each
+     * row, a byte for each. */
     static __device__ u32 of_row(u32 bits, u32 k)
     {
         return bits >> k * LANES & ((1u << LANES) - 1);
