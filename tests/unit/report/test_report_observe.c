@@ -169,7 +169,7 @@ static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
     lane->predicted_seconds[SS_DENSE] = 6;
     text = as_text(&stats, &job);
     assert_contains(&text,
-                    "try      SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=ring: up to 3.00 s");
+                    "try      SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=ring: saves up to 3.00 s");
     free(text.text);
     ss_stats_free(&stats);
 }
