@@ -191,7 +191,8 @@ static struct ss_settings settings_of(const struct ss_trial *t)
                                 .density = t->entries.density,
                                 .quant_bucket = SS_BUCKET,
                                 .repartition_period = SS_REPARTITION_PERIOD,
-                                .tensors = {.threshold_period = SS_THRESHOLD_PERIOD}};
+                                .tensors = {.identity = {.by_rule = true},
+                                            .threshold_period = SS_THRESHOLD_PERIOD}};
 }
 
 static int open_rules(struct job *job)
@@ -200,7 +201,7 @@ static int open_rules(struct job *job)
 
     if (!job->settings.topk)
         return SS_OK;
-    int status = ss_rules_parse("count=1:", true, &job->rules, error, sizeof error);
+    int status = ss_rules_parse("*:calls=1", true, &job->rules, error, sizeof error);
     job->settings.tensors.include = job->rules;
     return status;
 }

@@ -138,13 +138,11 @@ static void a_residual_follows_its_buffers(void **state)
     training_close(&near);
 }
 
-/* Before the vote it sends all ranks to the MPI library; after it all hear of it, in the next call
- * where it fails last. */
+/* The rank whose device fails says so in its vote, or in the next one: then all ranks fail. */
 static void a_device_that_fails_is_an_error_for_all(void **state)
 {
     static struct training t;
     const struct place_kind kind = device_kind();
-    int native = 0, failed = 0;
 
     (void)state;
     for (unsigned at = 1; at < 200; at += 1 + at / 4) {
@@ -159,23 +157,17 @@ static void a_device_that_fails_is_an_error_for_all(void **state)
             for (int r = 0; r < 3; r++)
                 t.job.in[r] = t.gradient[r];
             assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
-            if (gpu_rank(1)->device.queue.error == 0) {
-                assert_int_equal(t.job.status[1], t.job.status[0]);
-                continue;
-            }
-            if (t.job.status[1] < 0 && (t.job.status[0] >= 0 || t.job.status[2] >= 0))
-                assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
-            over = t.job.status[1] != SS_OK;
-            native += t.job.status[1] == SS_NATIVE;
-            failed += t.job.status[1] < 0;
-            for (int r = 0; over && r < 3; r++)
-                assert_int_equal(t.job.status[r] < 0, t.job.status[1] < 0);
+            over = gpu_rank(1)->device.queue.error != 0;
+            for (int r = 0; r < 3 && !over; r++)
+                assert_true(t.job.status[r] >= 0);
         }
         assert_true(over);
+        assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+        for (int r = 0; r < 3; r++)
+            assert_true(t.job.status[r] < 0);
         (void)unsetenv("TEST_CUDA_FAIL");
         close_placed(&t, &kind, 5);
     }
-    assert_true(native > 0 && failed > 0);
 }
 
 int main(void)

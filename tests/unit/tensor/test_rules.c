@@ -386,7 +386,7 @@ static void a_count_below_min_count_is_said_to_be_so(void **state)
     char text[600];
 
     assert_int_equal(
-        ss_rules_parse("count=999 count=:5 auto count=7 count=8", true, &rules, text, sizeof text),
+        ss_rules_parse("count=999 count=:5 count=7 count=8", true, &rules, text, sizeof text),
         SS_OK);
     ss_rules_meet(rules, &met);
     assert_int_equal(ss_rules_unmatched(rules, &from_1000, text, sizeof text), 4);
@@ -431,7 +431,7 @@ static void numbers_and_ranges_name_counts_and_nothing_else_does(void **state)
 {
     (void)state;
     assert_int_equal(least_named("", 77, SS_F32, false), UINT64_MAX);
-    assert_int_equal(least_named("*; auto; site=f; type=float; count=:", 77, SS_F32, false),
+    assert_int_equal(least_named("*; site=f; type=float; count=:", 77, SS_F32, false),
                      UINT64_MAX);
     assert_int_equal(least_named("*; count=77", 77, SS_F32, true), 77);
     assert_int_equal(least_named("count=77", 78, SS_F32, false), 77);
