@@ -117,12 +117,13 @@ static struct ss_sequence *of_site(struct ss_identity_lane *lane, uint64_t site,
     return add(lane, site, ++lane->labels);
 }
 
+/* Labels by first use: ranks may register their buffers in any order. */
 static struct ss_sequence *of_buffer(struct ss_identity_lane *lane, uint32_t buffer, bool *fresh)
 {
     struct ss_sequence *s = lookup(lane, buffer, true);
 
     *fresh = !s;
-    return s ? s : add(lane, buffer, NAMED + buffer);
+    return s ? s : add(lane, buffer, NAMED + ++lane->buffers);
 }
 
 struct ss_sequence *ss_identity_next(struct ss_identity *identity,

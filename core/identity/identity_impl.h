@@ -52,7 +52,8 @@ struct ss_identity_lane {
     uint64_t calls;
     struct ss_sequence whole;  /* label 0 */
     struct ss_sequence *sites; /* the newest first */
-    uint32_t labels;           /* given so far */
+    uint32_t labels;           /* labels of sites, given so far */
+    uint32_t buffers;          /* labels of registered buffers, given so far */
     uint32_t unlike;           /* calls in a row with differing codes */
     bool joined;               /* sites do not count */
     bool unmarked;             /* marks do not count */
