@@ -118,7 +118,7 @@ def run_words(own, cell, settings, folder):
     words = [f"--mode={own['mode']}", f"--algorithm={algorithm}", "--disable=off", "--min-count=1", "--debug=warn",
              "--report=all", f"--report-dir={str(folder).replace('%', '%%')}"]
     if own["mode"] == "topk":
-        words += [f"--register=count={count}", f"--density={density}", f"--value-type={value_type}"]
+        words += [f"--register=count={count}:calls=1", f"--density={density}", f"--value-type={value_type}"]
     return [str(COMMAND), "run", *words, *settings]
 
 
