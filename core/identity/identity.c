@@ -163,6 +163,17 @@ struct ss_sequence *ss_sequence_rule(struct ss_sequence *s, const struct ss_sequ
 
 /* ---- where a call stands ---- */
 
+static bool marks_count(const struct ss_sequence *s)
+{
+    return !s->lane->unmarked && !s->lane->identity->how.by_rule;
+}
+
+/* Returns true if the marks so far may turn out to be regular. */
+static bool is_open(const struct ss_sequence *s)
+{
+    return marks_count(s) && ss_marking_is_open(&s->marking);
+}
+
 /* Places a call by calls=N, or by the marks if their distance is a multiple of N. If the first
  * marks may still turn out to be regular, waits for them, except for calls=1 and calls that go by
  * the rule alone. */
@@ -170,7 +181,7 @@ static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number,
                                    uint32_t place)
 {
     const struct ss_identity_way *how = &s->lane->identity->how;
-    bool waits = s->calls > 1 && !how->by_rule && ss_marking_is_open(&s->marking);
+    bool waits = s->calls > 1 && is_open(s);
     struct ss_standing now = {.period = s->calls,
                               .known = number >= how->steps * (uint64_t)s->calls && !waits};
 
@@ -198,7 +209,7 @@ static struct ss_standing by_returns(struct ss_sequence *s, const void *address,
     struct ss_standing now = {.ordinal = 0};
 
     now.period = ss_returns_next(&s->returns, address, number, &now.ordinal);
-    now.known = now.period > 0 && !ss_marking_is_open(&s->marking);
+    now.known = now.period > 0 && !is_open(s);
     return now;
 }
 
@@ -214,7 +225,7 @@ struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_iden
         return (struct ss_standing){.label = s->label, .period = 1, .known = true};
     if (!s->taken)
         return now;
-    if (lane->unmarked || how->by_rule)
+    if (!marks_count(s))
         step = 0;
     if (s->calls > 0)
         now = by_calls(s, number, step, place);
@@ -227,7 +238,7 @@ struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_iden
     now.label = s->label;
     if (now.known)
         s->unknown = 0;
-    else if (s->calls == 0 && ++s->unknown >= SS_IDENTITY_TELLS && !s->told)
+    else if (s->calls == 0 && ++s->unknown >= SS_IDENTITY_TELLS && s->returns.run == 0 && !s->told)
         now.tell = s->told = true;
     return now;
 }
