@@ -63,7 +63,7 @@ my @parts = (
 );
 
 # Lists of reasons that stand in messages and in the report: the manual has what they mean for top-k.
-my %reasons = map { $_ => 1 } qw(core/tensor/registration.c core/tensor/evidence.c core/report/stats.c);
+my %reasons = map { $_ => 1 } qw(core/tensor/registration.c core/report/stats.c);
 
 sub slurp {
     my ($path) = @_;
