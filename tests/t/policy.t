@@ -140,6 +140,6 @@ tap "$?" "ranks with other policies are told and pass through"
 # learn says so where the site does not let it look.
 printf 'allow_modes = observe exact\n' >"$CONF"
 within 30 env -u SPARSESHIM_MODE "$SITE/sparseshim" learn --steps=9 -- touch "$WORK/ran"
-[ "$STATUS" -eq 126 ] && said 1 "sparseshim learn: the run needs SPARSESHIM_MODE=learn, which the site does not allow: .*$CONF:1" && [ ! -e "$WORK/ran" ]
+[ "$STATUS" -eq 126 ] && said 1 "sparseshim learn: the run needs SPARSESHIM_MODE=learn, which the site does not allow: locked by $CONF:1" && [ ! -e "$WORK/ran" ]
 tap "$?" "sparseshim learn where MODE=learn is not allowed"
 finish
