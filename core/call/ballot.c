@@ -57,12 +57,66 @@ static void fill_costs(const struct ss_call *call, uint32_t *costs)
         costs[i] = ss_float_bits(place[i - SS_COST_PLACE]);
 }
 
-void ss_ballot_fill(struct ss_call *call, uint64_t flags)
+/* What only looks on changes nothing. */
+static bool asks_for_pieces(const struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_settings *s = call->f.comm->settings;
+
+    if (call->f.c.kind != SS_KIND_ALLREDUCE || s->observe)
+        return false;
+    if (x->n * x->esize > SS_PIECE)
+        return x->place->ops->remote || s->reproducible;
+    /* One piece, in which a rank whose device fails takes part, and says so. Its bits may be others
+     * than those of a call that is not polled. */
+    return x->place->ops->remote && !s->reproducible;
+}
+
+static uint64_t flags_of(struct ss_call *call)
+{
+    int status = call->look_status;
+    struct ss_comm *comm = call->f.comm;
+    uint64_t flags = 0;
+
+    if (status != SS_OK)
+        flags |= SS_VOTE_CANNOT;
+    else if (call->cannot)
+        flags |= SS_VOTE_LAYOUT;
+    if (call->f.c.scan.not_finite)
+        flags |= SS_VOTE_NOT_FINITE;
+    if (call->off)
+        flags |= SS_VOTE_OFF;
+    if (call->environment)
+        flags |= SS_VOTE_ENVIRONMENT;
+    if (call->polled)
+        flags |= SS_VOTE_POLLED;
+    if (call->callbacks)
+        flags |= SS_VOTE_CALLBACKS;
+    if (comm->status < 0)
+        flags |= SS_VOTE_BROKEN;
+    if (!comm->network.known)
+        flags |= SS_VOTE_UNKNOWN;
+    if (comm->tensors)
+        flags |= ss_topk_flags(&call->f);
+    call->limited =
+        status == SS_ERR_MEMORY || call->f.tensor_short ? atomic_load(&comm->mem->limited) : false;
+    if (call->merges && call->f.c.x.place != &ss_host)
+        flags |= SS_VOTE_APART;
+    if (asks_for_pieces(call))
+        flags |= SS_VOTE_PIECES;
+    if (comm->settings->quorum != SS_QUORUM_ALL)
+        flags |= ss_partial_flags(call);
+    return flags;
+}
+
+void ss_ballot_fill(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
     struct ss_exchange *x = &f->c.x;
     struct ss_comm *comm = f->comm;
     struct ss_ballot *b = &f->vote.ballot;
+
+    const uint64_t flags = flags_of(call);
 
     ss_ballot_init(b);
     b->flags = flags;
@@ -119,60 +173,9 @@ bool ss_ballot_is_sound(const struct ss_call *call)
     return sound;
 }
 
-/* What only looks on changes nothing. */
-static bool asks_for_pieces(const struct ss_call *call)
-{
-    const struct ss_exchange *x = &call->f.c.x;
-    const struct ss_settings *s = call->f.comm->settings;
-
-    if (call->f.c.kind != SS_KIND_ALLREDUCE || s->observe)
-        return false;
-    if (x->n * x->esize > SS_PIECE)
-        return x->place->ops->remote || s->reproducible;
-    /* One piece, in which a rank whose device fails takes part, and says so. Its bits may be others
-     * than those of a call that is not polled. */
-    return x->place->ops->remote && !s->reproducible;
-}
-
 bool ss_ballot_pieces(const struct ss_call *call)
 {
     if (call->f.c.x.number > 0)
         return call->f.vote.ballot.flags & SS_VOTE_PIECES;
     return call->reason != SS_WHY_SETTINGS && call->lane->pieces;
-}
-
-uint64_t ss_ballot_flags(struct ss_call *call, int status)
-{
-    struct ss_comm *comm = call->f.comm;
-    uint64_t flags = 0;
-
-    if (status != SS_OK)
-        flags |= SS_VOTE_CANNOT;
-    else if (call->cannot)
-        flags |= SS_VOTE_LAYOUT;
-    if (call->f.c.scan.not_finite)
-        flags |= SS_VOTE_NOT_FINITE;
-    if (call->off)
-        flags |= SS_VOTE_OFF;
-    if (call->environment)
-        flags |= SS_VOTE_ENVIRONMENT;
-    if (call->polled)
-        flags |= SS_VOTE_POLLED;
-    if (call->callbacks)
-        flags |= SS_VOTE_CALLBACKS;
-    if (comm->status < 0)
-        flags |= SS_VOTE_BROKEN;
-    if (!comm->network.known)
-        flags |= SS_VOTE_UNKNOWN;
-    if (comm->tensors)
-        flags |= ss_topk_flags(&call->f);
-    call->limited =
-        status == SS_ERR_MEMORY || call->f.tensor_short ? atomic_load(&comm->mem->limited) : false;
-    if (call->merges && call->f.c.x.place != &ss_host)
-        flags |= SS_VOTE_APART;
-    if (asks_for_pieces(call))
-        flags |= SS_VOTE_PIECES;
-    if (comm->settings->quorum != SS_QUORUM_ALL)
-        flags |= ss_partial_flags(call);
-    return flags;
 }

@@ -1,23 +1,11 @@
-/* A call from scan to result: scan, vote, calibrate where needed, plan, recipe. What the vote and
- * the plan lead to is decided in core/call/decide.c. */
+/* The core of a call: its turn, look, votes, run and end. Drivers do the work with other ranks
+ * (struct ss_driver); core/call/decide.c decides after a vote. */
 #include "core/call/call.h"
 
 #include "core/base/fpenv.h"
 #include "core/call/group.h"
-#include "core/quorum/rounds.h"
 
-/* ---- before the recipe ---- */
-
-static void start_vote(struct ss_call *call, uint64_t flags)
-{
-    struct ss_exchange *x = &call->f.c.x;
-
-    ss_ballot_fill(call, flags);
-    ss_vote_start(&call->f.vote, x->t, x->number);
-    if (x->spans.trace) /* a look that failed */
-        ss_spans_cut(&x->spans, ss_now(x));
-    call->mark = ss_span_begin(x, SS_SPAN_VOTE);
-}
+/* ---- ends ---- */
 
 static int give_up(struct ss_call *call, int status, int peer, enum ss_phase phase);
 
@@ -56,25 +44,11 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
     return step_leave(call);
 }
 
-/* The first failure on a communicator stays its status; its votes say so. */
-static void fail_comm(struct ss_comm *comm, int status, int peer, enum ss_phase phase,
-                      uint64_t number)
-{
-    if (comm->rounds)
-        ss_rounds_fail(comm->rounds, status);
-    if (comm->status == SS_OK) {
-        comm->status = status;
-        comm->failed_peer = peer;
-        comm->failed_phase = phase;
-        comm->failed_call = number;
-    }
-}
-
 void ss_call_lost(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
 
-    fail_comm(comm, SS_ERR_DEVICE, comm->t->rank, SS_PHASE_VOTE, call->number);
+    ss_comm_fail(comm, SS_ERR_DEVICE, comm->t->rank, SS_PHASE_VOTE, call->number);
 }
 
 static int end_failed(struct ss_call *call)
@@ -83,7 +57,7 @@ static int end_failed(struct ss_call *call)
 
     ss_topk_fail(&call->f);
     call->stage = SS_STAGE_OVER;
-    fail_comm(call->f.comm, x->failed, x->failed_peer, x->failed_phase, call->number);
+    ss_comm_fail(call->f.comm, x->failed, x->failed_peer, x->failed_phase, call->number);
     return x->failed;
 }
 
@@ -117,34 +91,21 @@ static int fail_again(struct ss_call *call)
     return x->failed;
 }
 
-static int step_grouped(struct ss_call *call);
+/* ---- votes and decisions ---- */
 
-static int post_in_group(struct ss_call *call, uint64_t flags)
-{
-    struct ss_exchange *x = &call->f.c.x;
-
-    if (x->spans.trace) /* a look that failed */
-        ss_spans_cut(&x->spans, ss_now(x));
-    ss_group_posted(call);
-    ss_ballot_fill(call, flags);
-    ss_meetings_start(&call->f.vote.meetings, x->t); /* for what follows from them */
-    call->stage = SS_STAGE_GROUPED;
-    return step_grouped(call);
-}
+static int step_driver(struct ss_call *call);
 
 static int step_look(struct ss_call *call)
 {
+    bool joins = call->merges && !call->revote;
     int status = ss_call_look(call);
 
     if (status == SS_PENDING)
         return SS_PENDING;
     if (status == SS_ERR_DEVICE)
         ss_call_lost(call);
-    if (call->merges && !call->revote)
-        return post_in_group(call, ss_ballot_flags(call, status));
-    call->stage = call->revote ? SS_STAGE_VOTE_AGAIN : SS_STAGE_VOTE;
-    start_vote(call, ss_ballot_flags(call, status));
-    return SS_PENDING;
+    ss_call_drive(call, joins ? &ss_group_vote_driver : &ss_vote_driver);
+    return joins ? step_driver(call) : SS_PENDING;
 }
 
 static int start_look(struct ss_call *call, enum ss_look_from from)
@@ -154,33 +115,20 @@ static int start_look(struct ss_call *call, enum ss_look_from from)
     return step_look(call);
 }
 
-static int vote_again(struct ss_call *call)
-{
-    call->stage = SS_STAGE_VOTE_AGAIN;
-    start_vote(call, ss_ballot_flags(call, SS_OK));
-    return SS_PENDING;
-}
-
-static int look_again(struct ss_call *call, enum ss_look_from from)
-{
-    call->revote = true;
-    return start_look(call, from);
-}
-
 static int go_on(struct ss_call *call)
 {
-    switch (ss_call_decide(call, call->stage != SS_STAGE_VOTE_AGAIN)) {
+    switch (ss_call_decide(call)) {
     case SS_NEXT_RECIPE:
         call->decided = true;
-        call->stage = SS_STAGE_RECIPE;
+        ss_call_drive(call, &ss_algorithm_driver);
         return SS_PENDING;
     case SS_NEXT_CALIBRATE:
-        call->stage = SS_STAGE_CALIBRATE;
-        call->calibrate = (struct ss_calibrate){.step = 0};
-        call->mark = ss_span_begin(&call->f.c.x, SS_SPAN_CALIBRATE);
+        call->revote = true;
+        ss_call_drive(call, &ss_calibrate_driver);
         return SS_PENDING;
     case SS_NEXT_LOOK_INPUT:
-        return look_again(call, SS_LOOK_INPUT);
+        call->revote = true;
+        return start_look(call, SS_LOOK_INPUT);
     case SS_NEXT_NATIVE:
         return go_native(call, call->reason);
     case SS_NEXT_FAIL:
@@ -190,119 +138,43 @@ static int go_on(struct ss_call *call)
     }
 }
 
-/* ---- stages ---- */
-
-static int step_vote(struct ss_call *call)
+static int decide(struct ss_call *call)
 {
-    struct ss_feedback *f = &call->f;
-    struct ss_exchange *x = &f->c.x;
-    int status = ss_vote_step(&f->vote, &x->moved);
+    void (*decided)(struct ss_call *) = call->driver->decided;
+    int status = go_on(call);
 
-    if (status == SS_PENDING || (status == SS_OK && !ss_in_flight_may_decide(call)))
-        return SS_PENDING;
-    double seconds = ss_span_end(x, SS_SPAN_VOTE, call->mark) - call->mark;
-    if (f->comm->cost_vote == 0 || seconds < f->comm->cost_vote)
-        f->comm->cost_vote = seconds;
-    x->bytes_sent += f->vote.bytes;
-    if (status != SS_OK) {
-        ss_vote_cancel(&f->vote);
-        return give_up(call, status, f->vote.meetings.peer, SS_PHASE_VOTE);
-    }
-    return go_on(call);
-}
-
-static int step_grouped(struct ss_call *call)
-{
-    struct ss_exchange *x = &call->f.c.x;
-    int status = ss_group_vote(call);
-
-    if (status < 0)
-        return end_failed(call);
-    if (status == SS_PENDING)
-        return SS_PENDING;
-    x->moved = true;
-    ss_span_end(x, SS_SPAN_VOTE, call->mark);
-    status = go_on(call);
-    ss_group_decided(call);
+    if (decided)
+        decided(call);
     return status;
 }
 
-static int step_merged(struct ss_call *call)
+static int next(struct ss_call *call)
 {
-    int status = ss_group_exchange(call);
+    switch (call->driver->then) {
+    case SS_THEN_DECIDE:
+        return decide(call);
+    case SS_THEN_VOTE:
+        ss_call_drive(call, &ss_vote_driver);
+        return SS_PENDING;
+    case SS_THEN_DRAIN:
+        call->stage = SS_STAGE_DRAIN;
+        return SS_PENDING;
+    default:
+        call->stage = SS_STAGE_OVER;
+        return SS_OK;
+    }
+}
+
+static int step_driver(struct ss_call *call)
+{
+    int status = call->driver->step(call);
 
     if (status < 0)
         return end_failed(call);
-    if (status == SS_OK)
-        call->stage = SS_STAGE_DRAIN;
-    return SS_PENDING;
+    return status == SS_PENDING ? SS_PENDING : next(call);
 }
 
-static int step_calibrate(struct ss_call *call)
-{
-    struct ss_exchange *x = &call->f.c.x;
-    int status = ss_calibrate_step(x, &call->calibrate);
-
-    if (status == SS_PENDING)
-        return SS_PENDING;
-    ss_call_calibrated(call);
-    if (status != SS_OK) {
-        ss_calibrate_cancel(x, &call->calibrate);
-        return give_up(call, status, x->t->rank, SS_PHASE_CALIBRATE);
-    }
-    call->f.comm->network = call->calibrate.costs;
-    return vote_again(call);
-}
-
-static int step_recipe(struct ss_call *call)
-{
-    struct ss_coll *c = &call->f.c;
-    struct ss_exchange *x = &c->x;
-
-    if (call->fetching && !ss_settled(x, SS_PHASE_REDUCE))
-        return SS_PENDING;
-    call->fetching = false;
-    if (call->row->step(c) == SS_OK) {
-        call->stage = SS_STAGE_DRAIN;
-        return SS_PENDING;
-    }
-    if (!x->moved && x->failed == 0)
-        ss_fill_idle(c);
-    return SS_PENDING;
-}
-
-/* What follows the recipe, one after the other: the kept elements, the comparison of GUARD. */
-static bool start_extras(struct ss_call *call)
-{
-    struct ss_feedback *f = &call->f;
-
-    if (f->topk && f->keep.count > 0 && !f->keep.done) {
-        f->keep.done = true;
-        call->stage = SS_STAGE_KEEP;
-        ss_keep_start(f);
-        return true;
-    }
-    if (f->guarded) {
-        f->guarded = false;
-        call->stage = SS_STAGE_GUARD;
-        call->aside -= ss_now(&f->c.x);
-        ss_guard_start(f);
-        return true;
-    }
-    return false;
-}
-
-static int step_extra(struct ss_call *call)
-{
-    bool guards = call->stage == SS_STAGE_GUARD;
-
-    if ((guards ? ss_guard_step(&call->f) : ss_keep_step(&call->f)) != SS_OK)
-        return SS_PENDING;
-    call->stage = SS_STAGE_DRAIN;
-    if (guards)
-        call->aside += ss_now(&call->f.c.x);
-    return SS_PENDING;
-}
+/* ---- the result ---- */
 
 static int step_count(struct ss_call *call)
 {
@@ -329,13 +201,16 @@ static int step_drain(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
+    const struct ss_driver *behind;
 
     if (x->failed == 0)
         ss_fill_range(c, c->out_first, c->out_first + c->out_n);
     if (ss_sends_reap(x) == SS_PENDING)
         return SS_PENDING;
-    if (start_extras(call))
+    if ((behind = ss_call_behind(call))) {
+        ss_call_drive(call, behind);
         return SS_PENDING;
+    }
     x->ticket = x->place->ops->mark(x->place);
     if (x->failed == 0)
         ss_kind_count(call);
@@ -359,8 +234,7 @@ static int begin(struct ss_call *call)
     }
     ss_topk_start(f);
     if (ss_partial_is_next(call)) {
-        ss_partial_start(call);
-        call->stage = SS_STAGE_ROUND;
+        ss_call_drive(call, &ss_round_driver);
         return SS_PENDING;
     }
     ss_partial_begin_full(call);
@@ -376,34 +250,27 @@ static int begin(struct ss_call *call)
     return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
 }
 
+/* Waits for calls of this rank, which is no wait for other ranks. */
+static int wait_for_turn(struct ss_call *call)
+{
+    ss_comm_hurry(call->f.comm);
+    call->idle_steps = 0;
+    return SS_PENDING;
+}
+
 static int step_turn(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
 
-    if (!ss_in_flight_lane_turn(call)) {
-        ss_comm_hurry(f->comm);
-        return SS_PENDING;
-    }
+    if (!ss_in_flight_lane_turn(call))
+        return wait_for_turn(call);
     f->lane_number = call->lane->number;
     if (f->found.number == 0 && ss_kind_has_tensor(call))
         ss_topk_find(f, call->cannot);
-    if (!ss_in_flight_tensor_turn(call)) {
-        ss_comm_hurry(f->comm);
-        return SS_PENDING;
-    }
+    if (!ss_in_flight_tensor_turn(call))
+        return wait_for_turn(call);
     f->c.x.moved = true;
     return begin(call);
-}
-
-static int step_round(struct ss_call *call)
-{
-    int status = ss_partial_step(call);
-
-    if (status < 0)
-        return end_failed(call);
-    if (status == SS_OK)
-        call->stage = SS_STAGE_OVER;
-    return status;
 }
 
 static int step_stage(struct ss_call *call)
@@ -415,28 +282,14 @@ static int step_stage(struct ss_call *call)
         return step_turn(call);
     case SS_STAGE_LOOK:
         return step_look(call);
-    case SS_STAGE_GROUPED:
-        return step_grouped(call);
-    case SS_STAGE_MERGED:
-        return step_merged(call);
-    case SS_STAGE_VOTE:
-    case SS_STAGE_VOTE_AGAIN:
-        return step_vote(call);
-    case SS_STAGE_CALIBRATE:
-        return step_calibrate(call);
-    case SS_STAGE_RECIPE:
-        return step_recipe(call);
-    case SS_STAGE_KEEP:
-    case SS_STAGE_GUARD:
-        return step_extra(call);
+    case SS_STAGE_DRIVEN:
+        return step_driver(call);
     case SS_STAGE_DRAIN:
         return step_drain(call);
     case SS_STAGE_COUNT:
         return step_count(call);
     case SS_STAGE_LEAVE:
         return step_leave(call);
-    case SS_STAGE_ROUND:
-        return step_round(call);
     case SS_STAGE_GIVEN_UP:
         return step_given_up(call);
     default:
@@ -496,26 +349,21 @@ int ss_call_start_kind(struct ss_call *call, struct ss_comm *comm, const struct 
     return start(call, comm, what, 0);
 }
 
-/* Everything this call has under way is given up: TIMEOUT, or a transport that no longer answers.
- */
+/* Gives up the call's work in flight: after TIMEOUT, or if the transport no longer answers. */
 static int abandon(struct ss_call *call, int status, int peer, enum ss_phase phase)
 {
     struct ss_exchange *x = &call->f.c.x;
+    void (*cancel)(struct ss_call *) = call->stage == SS_STAGE_DRIVEN ? call->driver->cancel : NULL;
 
     if (call->stage == SS_STAGE_TURN) /* its tensor's turn has not come */
         call->f.tensor = NULL;
-    ss_group_abandon(call, status, peer, phase);
-    if (call->stage == SS_STAGE_VOTE || call->stage == SS_STAGE_VOTE_AGAIN)
-        ss_vote_cancel(&call->f.vote);
-    else if (call->stage == SS_STAGE_CALIBRATE)
-        ss_calibrate_cancel(x, &call->calibrate);
-    else if (call->stage == SS_STAGE_ROUND)
-        ss_rounds_abandon(call->f.comm->rounds, status);
+    x->failed = 0;
+    ss_fail(x, status, peer, phase);
+    if (cancel)
+        cancel(call);
     else
         ss_exchange_cancel(x);
-    x->failed = 0;
     call->f.comm->told = true;
-    ss_fail(x, status, peer, phase);
     call->stage = SS_STAGE_GIVEN_UP;
     x->ticket = x->place->ops->mark(x->place);
     return step_given_up(call);
@@ -536,11 +384,9 @@ static int wait_on(struct ss_call *call)
     comm->moves += x->moved;
     call->moves = comm->moves;
     call->waited = 0;
-    bool to_come =
-        call->stage == SS_STAGE_TURN || (call->stage == SS_STAGE_GROUPED && ss_group_is_open(call));
     if (x->spans.trace)
         ss_call_trace_wait(call);
-    call->idle_steps = moved || to_come ? 0 : call->idle_steps + 1;
+    call->idle_steps = moved ? 0 : call->idle_steps + 1;
     if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
         return SS_PENDING;
     if (ss_call_place_works(call)) { /* until it is done no rank is missed */

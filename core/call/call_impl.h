@@ -12,20 +12,38 @@
 enum ss_stage {
     SS_STAGE_TURN,
     SS_STAGE_LOOK,
-    SS_STAGE_GROUPED,
-    SS_STAGE_VOTE,
-    SS_STAGE_CALIBRATE,
-    SS_STAGE_VOTE_AGAIN,
-    SS_STAGE_MERGED,
-    SS_STAGE_RECIPE,
-    SS_STAGE_KEEP,
-    SS_STAGE_GUARD,
+    SS_STAGE_DRIVEN, /* call->driver has the next step */
     SS_STAGE_DRAIN,
     SS_STAGE_COUNT,
     SS_STAGE_LEAVE,
-    SS_STAGE_ROUND,
     SS_STAGE_GIVEN_UP,
     SS_STAGE_OVER
+};
+
+/* The step of a call after the end of a driver's work. */
+enum ss_then {
+    SS_THEN_DECIDE, /* decide by the combined ballot */
+    SS_THEN_VOTE,   /* vote again */
+    SS_THEN_DRAIN,  /* wait for the result, then start the next step behind the collective */
+    SS_THEN_END     /* the call is over */
+};
+
+/* Work of a call together with other ranks: a vote, a collective, a comparison. A call has one
+ * driver at a time. A driver names no other driver and does not choose the one that follows. */
+struct ss_driver {
+    enum ss_then then;
+    /* Starts the work. NULL: the first step does. */
+    void (*start)(struct ss_call *call);
+    /* Goes on with the work. Returns SS_PENDING, SS_OK at the end, or an error with x->failed
+     * set. */
+    int (*step)(struct ss_call *call);
+    /* Returns the phase, and sets *peer if the call waits for a single rank. NULL: the phase of the
+     * call's exchange. */
+    enum ss_phase (*waiting_for)(const struct ss_call *call, int *peer);
+    /* Cancels the messages in flight. x->failed says why. NULL: those of the call's exchange. */
+    void (*cancel)(struct ss_call *call);
+    /* Takes note that the call was decided on by the driver's ballot. May be NULL. */
+    void (*decided)(struct ss_call *call);
 };
 
 struct ss_call {
@@ -81,10 +99,11 @@ struct ss_call {
     bool sampled;        /* a sample found the input dense, so that the rest was not looked at */
 
     enum ss_stage stage;
-    bool revote;          /* the next vote is not the call's first */
-    uint64_t idle_steps;  /* steps without movement until now, in a row */
-    double waiting_since; /* time near the first of these steps */
-    double waited;        /* seconds since then, if the last step looked at the clock; else 0 */
+    const struct ss_driver *driver; /* of SS_STAGE_DRIVEN */
+    bool revote;                    /* the next vote is not the call's first */
+    uint64_t idle_steps;            /* steps without movement until now, in a row */
+    double waiting_since;           /* time near the first of these steps */
+    double waited; /* seconds since then, if the last step looked at the clock; else 0 */
     struct ss_plan plan;
     const struct ss_row *row; /* row of the algorithm that runs */
     enum ss_reason reason;
@@ -104,6 +123,10 @@ struct ss_call {
     struct ss_calibrate calibrate;
     _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
+
+/* core/call/communicator.c: records a failure of call `number`. The first failure on a communicator
+ * stays its status, which its votes tell. */
+void ss_comm_fail(struct ss_comm *comm, int status, int peer, enum ss_phase phase, uint64_t number);
 
 /* core/call/in_flight.c: puts a call that starts behind the calls under way. */
 void ss_in_flight_enter(struct ss_call *call);
@@ -145,10 +168,8 @@ bool ss_in_flight_drop_idle(struct ss_comm *comm);
  * memory, also frees idle work space. */
 void ss_in_flight_give_back(struct ss_call *call);
 
-/* core/call/ballot.c: fills the call's ballot. */
-void ss_ballot_fill(struct ss_call *call, uint64_t flags);
-/* Returns the flags of the ballot. status: result of ss_call_look. */
-uint64_t ss_ballot_flags(struct ss_call *call, int status);
+/* core/call/ballot.c: fills the call's ballot after the look. */
+void ss_ballot_fill(struct ss_call *call);
 /* Returns true if the plan and the recipes can rely on the combined ballot. */
 bool ss_ballot_is_sound(const struct ss_call *call);
 /* Returns true if a native call goes in pieces, by its own vote. Without a vote, decides as the
@@ -168,8 +189,8 @@ enum ss_next {
     SS_NEXT_FAIL,       /* fail, as x->failed tells */
     SS_NEXT_FAIL_AGAIN  /* fail as an earlier call of the communicator did */
 };
-/* Decides by the vote. first: the call's first vote. */
-enum ss_next ss_call_decide(struct ss_call *call, bool first);
+/* Decides by the vote. */
+enum ss_next ss_call_decide(struct ss_call *call);
 
 /* core/call/decisions.c: notes lines for ss_comm_decision: a plan that changes the lane's
  * algorithm; a tensor that is admitted or refused, rests or wakes. */
@@ -197,12 +218,9 @@ uint64_t ss_partial_flags(struct ss_call *call);
 void ss_partial_agreed(struct ss_call *call);
 void ss_partial_begin_full(struct ss_call *call);
 void ss_partial_end_full(struct ss_call *call, bool ended_well);
-/* Returns true if the next call is partial, and counts it. */
+/* Returns true if the next call is partial, and counts it. Its driver is ss_round_driver. */
 bool ss_partial_is_next(struct ss_call *call);
-/* Starts a round. */
-void ss_partial_start(struct ss_call *call);
-/* Steps a round. Returns SS_PENDING, SS_OK, or an error with x->failed set. */
-int ss_partial_step(struct ss_call *call);
+extern const struct ss_driver ss_round_driver;
 
 /* core/call/observe.c: takes a sample of the input before the vote, in mode observe. */
 void ss_observe_sample(struct ss_call *call);
@@ -215,8 +233,6 @@ void ss_observe(struct ss_call *call);
 double ss_call_whole_seconds(const struct ss_call *call);
 /* Books these seconds. */
 void ss_call_book_seconds(struct ss_call *call, double seconds);
-/* Books time and bytes of a calibration. */
-void ss_call_calibrated(struct ss_call *call);
 
 /* core/call/input.c: looks at the input before the vote. Fills scan, own, part_max and further
  * parts of the vote. SS_LOOK_ALL: everything. SS_LOOK_INPUT: the input again, for example if a
@@ -231,9 +247,17 @@ void ss_call_look_over(struct ss_call *call, int status);
 /* Returns the seconds of a selection per element, as the plan counts them. */
 double ss_select_cost(const struct ss_feedback *f);
 
+/* core/call/drivers.c: gives the next step to a driver and starts it. */
+void ss_call_drive(struct ss_call *call, const struct ss_driver *driver);
+/* Returns true if the driver has the next step. */
+bool ss_call_is_driven_by(const struct ss_call *call, const struct ss_driver *driver);
+extern const struct ss_driver ss_vote_driver, ss_calibrate_driver, ss_algorithm_driver;
+/* Returns the next step behind the collective, NULL if none is due. */
+const struct ss_driver *ss_call_behind(const struct ss_call *call);
+
 /* core/call/phase.c: returns the phase of a call. Sets *peer, which may be NULL, to the rank that
  * the call waits for; -1: no single rank. */
-enum ss_phase ss_call_phase(struct ss_call *call, int *peer);
+enum ss_phase ss_call_phase(const struct ss_call *call, int *peer);
 /* Returns true if the call waits only for its place, whose work ends, well or badly. */
 bool ss_call_waits_for_place(const struct ss_call *call);
 /* Returns true if the place still does the call's last work. The time is no

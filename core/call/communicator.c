@@ -69,6 +69,18 @@ int ss_comm_status(const struct ss_comm *comm)
     return comm->told ? comm->status : SS_OK;
 }
 
+void ss_comm_fail(struct ss_comm *comm, int status, int peer, enum ss_phase phase, uint64_t number)
+{
+    if (comm->rounds)
+        ss_rounds_fail(comm->rounds, status);
+    if (comm->status < 0)
+        return;
+    comm->status = status;
+    comm->failed_peer = peer;
+    comm->failed_phase = phase;
+    comm->failed_call = number;
+}
+
 struct ss_costs ss_comm_costs(const struct ss_comm *comm)
 {
     return comm->network;

@@ -183,11 +183,12 @@ static void told(struct ss_call *call)
 }
 
 /* In the order of precedence. */
-enum ss_next ss_call_decide(struct ss_call *call, bool first)
+enum ss_next ss_call_decide(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
     struct ss_comm *comm = f->comm;
     const struct ss_ballot *b = &f->vote.ballot;
+    const bool first = !call->revote;
 
     if (b->flags & SS_VOTE_BROKEN) {
         told(call);

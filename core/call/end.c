@@ -3,7 +3,6 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/call_impl.h"
-#include "core/call/group_impl.h"
 
 static void book_times(struct ss_times *sum, const struct ss_times *t)
 {
@@ -49,12 +48,6 @@ void ss_call_book_seconds(struct ss_call *call, double seconds)
 
     if (!call->beside && lane->planned_call <= call->f.c.x.number)
         lane->history.last_seconds = seconds;
-}
-
-void ss_call_calibrated(struct ss_call *call)
-{
-    ss_span_end(&call->f.c.x, SS_SPAN_CALIBRATE, call->mark);
-    atomic_fetch_add(&call->f.comm->stats->calibration_bytes, call->calibrate.bytes);
 }
 
 /* Returns true if a sum of the call may have overflowed. A round may have ended before its call

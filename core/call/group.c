@@ -182,9 +182,15 @@ static void take_place(struct ss_call *call)
 
 /* ---- the vote ---- */
 
-void ss_group_posted(struct ss_call *call)
+static void post(struct ss_call *call)
 {
+    struct ss_exchange *x = &call->f.c.x;
+
+    if (x->spans.trace) /* a look that failed */
+        ss_spans_cut(&x->spans, ss_now(x));
     ss_group_plan_selected(call->f.comm->grouping->plan, call);
+    ss_ballot_fill(call);
+    ss_meetings_start(&call->f.vote.meetings, x->t); /* for what follows from them */
 }
 
 void ss_call_hurry(struct ss_call *call)
@@ -341,9 +347,10 @@ static int fail_with(struct ss_call *call)
     return x->failed;
 }
 
-int ss_group_vote(struct ss_call *call)
+static int step_joint(struct ss_call *call)
 {
     struct ss_grouping *gs = call->f.comm->grouping;
+    struct ss_exchange *x = &call->f.c.x;
     struct ss_group *g;
 
     bool joins = !call->group;
@@ -351,49 +358,59 @@ int ss_group_vote(struct ss_call *call)
         take_place(call);
     if (!(g = call->group))
         return SS_PENDING;
-    call->f.c.x.moved = call->f.c.x.moved || joins;
+    x->moved = x->moved || joins;
     if (g->state == SS_GROUP_OPEN && call->member + 1 == g->count)
         cast_if_due(gs, g, call, joins);
     if (g->state == SS_GROUP_VOTING && call->member == 0)
-        step_vote(gs, g, &call->f.c.x);
+        step_vote(gs, g, x);
     if (g->state == SS_GROUP_AGREEING && call->member == 0)
-        step_agreement(gs, g, &call->f.c.x);
+        step_agreement(gs, g, x);
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
     bool next = g->state == SS_GROUP_VOTED && call->group == g && g->decided == call->member;
-    return next && ss_in_flight_may_decide(call) ? SS_OK : SS_PENDING;
+    if (!next || !ss_in_flight_may_decide(call))
+        return SS_PENDING;
+    x->moved = true;
+    ss_span_end(x, SS_SPAN_VOTE, call->mark);
+    return SS_OK;
 }
 
-/* A single one goes by itself. */
-static void release_one(struct ss_group *g)
+/* Steps the vote. A call whose group is open waits for calls of this rank, which is no wait for
+ * other ranks. */
+static int step_in_group(struct ss_call *call)
 {
-    for (unsigned i = 0; i < g->voted; i++)
-        if (g->members[i]) {
-            struct ss_call *call = g->members[i];
-            g->members[i] = NULL;
-            call->stage = SS_STAGE_RECIPE;
-            ss_group_leave(call);
-        }
+    int status = step_joint(call);
+
+    if (!call->group || call->group->state == SS_GROUP_OPEN)
+        call->idle_steps = 0;
+    return status;
 }
 
-void ss_group_decided(struct ss_call *call)
+static enum ss_phase waits_for(const struct ss_call *call, int *peer)
 {
-    struct ss_group *g = call->group;
+    const struct ss_group *g = call->group;
 
-    g->decided++;
-    if (call->stage == SS_STAGE_RECIPE && ss_group_takes(g, call))
-        call->stage = SS_STAGE_MERGED;
-    else
-        g->members[call->member] = NULL;
-    if (g->decided == g->voted && ss_group_start(g))
-        count(call->f.comm, &(struct ss_merged_record){.exchanges = 1, .merged = g->merged});
-    else if (g->decided == g->voted)
-        release_one(g);
-    if (call->stage != SS_STAGE_MERGED && call->group)
+    if (g && exchanges(g))
+        return ss_exchange_waiting(&g->c.x, peer);
+    *peer = g && g->state == SS_GROUP_VOTING ? g->joint.peer : call->f.c.x.t->rank;
+    return SS_PHASE_VOTE;
+}
+
+/* Gives up the work in flight of the call's group, for all its calls. */
+static void cancel(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+
+    if (call->group && call->group->state != SS_GROUP_FAILED)
+        ss_group_fail(call->group, x->failed, x->failed_peer, x->failed_phase);
+    if (call->group)
         ss_group_leave(call);
+    ss_exchange_cancel(x);
 }
 
-int ss_group_exchange(struct ss_call *call)
+/* ---- the exchange ---- */
+
+static int step_exchange(struct ss_call *call)
 {
     struct ss_group *g = call->group;
 
@@ -408,43 +425,59 @@ int ss_group_exchange(struct ss_call *call)
     return SS_OK;
 }
 
-void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase phase)
+static const struct ss_driver exchange_driver = {
+    .then = SS_THEN_DRAIN, .step = step_exchange, .waiting_for = waits_for, .cancel = cancel};
+
+/* A single one goes by itself. */
+static void release_one(struct ss_group *g)
 {
-    if (!call->group)
-        return;
-    if (call->group->state != SS_GROUP_FAILED)
-        ss_group_fail(call->group, status, peer, phase);
-    ss_group_leave(call);
+    for (unsigned i = 0; i < g->voted; i++)
+        if (g->members[i]) {
+            struct ss_call *call = g->members[i];
+            g->members[i] = NULL;
+            ss_call_drive(call, &ss_algorithm_driver);
+            ss_group_leave(call);
+        }
 }
+
+static void decided(struct ss_call *call)
+{
+    struct ss_group *g = call->group;
+
+    g->decided++;
+    if (ss_call_is_driven_by(call, &ss_algorithm_driver) && ss_group_takes(g, call))
+        ss_call_drive(call, &exchange_driver);
+    else
+        g->members[call->member] = NULL;
+    if (g->decided == g->voted && ss_group_start(g))
+        count(call->f.comm, &(struct ss_merged_record){.exchanges = 1, .merged = g->merged});
+    else if (g->decided == g->voted)
+        release_one(g);
+    if (!ss_call_is_driven_by(call, &exchange_driver) && call->group)
+        ss_group_leave(call);
+}
+
+const struct ss_driver ss_group_vote_driver = {.then = SS_THEN_DECIDE,
+                                               .start = post,
+                                               .step = step_in_group,
+                                               .waiting_for = waits_for,
+                                               .cancel = cancel,
+                                               .decided = decided};
 
 bool ss_group_counts(const struct ss_call *call)
 {
-    return call->stage != SS_STAGE_GROUPED || (call->group && call->group->state != SS_GROUP_OPEN);
+    return !ss_call_is_driven_by(call, &ss_group_vote_driver) ||
+           (call->group && call->group->state != SS_GROUP_OPEN);
 }
 
 bool ss_call_rests(const struct ss_call *call)
 {
     const struct ss_group *g = call->group;
 
-    if (call->stage == SS_STAGE_GROUPED && g)
+    if (ss_call_is_driven_by(call, &ss_group_vote_driver) && g)
         return call->member > 0 && (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_AGREEING ||
                                     (g->state == SS_GROUP_VOTED && g->decided != call->member));
-    return call->stage == SS_STAGE_MERGED && g && call != g->first &&
+    return ss_call_is_driven_by(call, &exchange_driver) && g && call != g->first &&
            (g->state == SS_GROUP_VOTED || g->state == SS_GROUP_RUNNING ||
             g->state == SS_GROUP_DRAINING);
-}
-
-bool ss_group_is_open(const struct ss_call *call)
-{
-    return !call->group || call->group->state == SS_GROUP_OPEN;
-}
-
-enum ss_phase ss_group_phase(const struct ss_call *call, int *peer)
-{
-    const struct ss_group *g = call->group;
-
-    if (g && exchanges(g))
-        return ss_exchange_waiting(&g->c.x, peer);
-    *peer = g && g->state == SS_GROUP_VOTING ? g->joint.peer : call->f.c.x.t->rank;
-    return SS_PHASE_VOTE;
 }

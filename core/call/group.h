@@ -47,26 +47,11 @@ static inline uint64_t ss_group_bytes(const struct ss_comm *comm)
  * part. */
 void ss_group_assign(struct ss_call *call);
 
-/* Records that entries of the call were selected. */
-void ss_group_posted(struct ss_call *call);
-/* Steps the vote, after the call's ballot was filled. Returns SS_PENDING; SS_OK if the combined
- * ballot has come and the call is to be decided next; or an error with x->failed set, after the
- * call has left the group. */
-int ss_group_vote(struct ss_call *call);
-/* Lets a call that was decided leave the group or wait for the exchange (SS_STAGE_MERGED). */
-void ss_group_decided(struct ss_call *call);
-/* Steps the exchange. Returns SS_PENDING; SS_OK if the call's result is written and the call has
- * left; or an error as ss_group_vote does. */
-int ss_group_exchange(struct ss_call *call);
-
-/* Gives up the work under way of the call's group, for all its calls. */
-void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase phase);
+/* The joint vote. Its end lets the call leave the group, or go on with the exchange of the group.
+ */
+extern const struct ss_driver ss_group_vote_driver;
 
 /* Returns true if the call or its group is under way; false while it waits for others. */
 bool ss_group_counts(const struct ss_call *call);
-/* Returns true in SS_STAGE_GROUPED if other calls may join and no work is under way. */
-bool ss_group_is_open(const struct ss_call *call);
-/* Returns the phase of the call's group. Sets *peer to the rank that the group waits for. */
-enum ss_phase ss_group_phase(const struct ss_call *call, int *peer);
 
 #endif

@@ -208,7 +208,7 @@ bool ss_partial_is_next(struct ss_call *call)
     return f->comm->rounds && f->tensor && ss_rounds_next(f->comm->rounds, f->tensor);
 }
 
-void ss_partial_start(struct ss_call *call)
+static void start(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
     struct ss_coll *c = &f->c;
@@ -229,7 +229,7 @@ void ss_partial_start(struct ss_call *call)
     f->topk = f->resting = false; /* none of this call's business any more */
 }
 
-int ss_partial_step(struct ss_call *call)
+static int step(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
     struct ss_comm *comm = call->f.comm;
@@ -252,3 +252,19 @@ int ss_partial_step(struct ss_call *call)
     }
     return status;
 }
+
+static enum ss_phase waits_for(const struct ss_call *call, int *peer)
+{
+    enum ss_phase phase;
+
+    *peer = ss_rounds_waits_for(call->f.comm->rounds, &phase);
+    return phase;
+}
+
+static void cancel(struct ss_call *call)
+{
+    ss_rounds_abandon(call->f.comm->rounds, call->f.c.x.failed);
+}
+
+const struct ss_driver ss_round_driver = {
+    .then = SS_THEN_END, .start = start, .step = step, .waiting_for = waits_for, .cancel = cancel};

@@ -1,6 +1,5 @@
 /* The phase of a call, and the rank that it waits for. */
-#include "core/call/group.h"
-#include "core/quorum/rounds.h"
+#include "core/call/call_impl.h"
 
 bool ss_call_waits_for_place(const struct ss_call *call)
 {
@@ -15,9 +14,9 @@ bool ss_call_place_works(const struct ss_call *call)
     return x->ticket != 0 && x->place->ops->poll(x->place, x->ticket) == SS_PENDING;
 }
 
-enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
+enum ss_phase ss_call_phase(const struct ss_call *call, int *peer)
 {
-    struct ss_exchange *x = &call->f.c.x;
+    const struct ss_exchange *x = &call->f.c.x;
     int nobody;
 
     if (!peer)
@@ -27,30 +26,17 @@ enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
         *peer = x->t->rank;
         return SS_PHASE_VOTE;
     }
-    if (call->stage == SS_STAGE_VOTE || call->stage == SS_STAGE_VOTE_AGAIN) {
-        *peer = call->f.vote.meetings.peer;
-        return SS_PHASE_VOTE;
-    }
-    if (call->stage == SS_STAGE_GROUPED || call->stage == SS_STAGE_MERGED)
-        return ss_group_phase(call, peer);
-    if (call->stage == SS_STAGE_CALIBRATE) {
-        *peer = (x->t->rank + x->t->size - 1) % x->t->size;
-        return SS_PHASE_CALIBRATE;
-    }
-    if (call->stage == SS_STAGE_ROUND) {
-        enum ss_phase phase;
-
-        *peer = ss_rounds_waits_for(call->f.comm->rounds, &phase);
-        return phase;
-    }
-    return ss_exchange_waiting(&call->f.c.x, peer);
+    if (call->stage == SS_STAGE_DRIVEN && call->driver->waiting_for)
+        return call->driver->waiting_for(call, peer);
+    return ss_exchange_waiting(x, peer);
 }
 
 void ss_call_trace_wait(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_spans *s = &c->x.spans;
-    bool clears = call->stage == SS_STAGE_RECIPE && c->x.failed == 0 && c->fill.left > 0;
+    bool clears =
+        ss_call_is_driven_by(call, &ss_algorithm_driver) && c->x.failed == 0 && c->fill.left > 0;
     enum ss_span lull = clears ? SS_SPAN_CLEAR : SS_SPAN_WAIT;
     int peer;
 

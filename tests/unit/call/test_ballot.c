@@ -28,7 +28,8 @@ static int step(void *unused, int rank)
     const int status = job_step(&the.job, rank);
 
     (void)unused;
-    if (rank == ODD && status == SS_PENDING && call->stage == SS_STAGE_VOTE && !the.done) {
+    if (rank == ODD && status == SS_PENDING && ss_call_is_driven_by(call, &ss_vote_driver) &&
+        !the.done) {
         the.done = true;
         if (the.with)
             the.with(&call->f.vote.ballot);
@@ -113,7 +114,6 @@ static void a_negative_cost(struct ss_ballot *b)
     b->costs[SS_COST_ALPHA] = 0x80000001u;
 }
 
-
 static void a_ratio_that_is_no_number(struct ss_ballot *b)
 {
     b->ratio_max = 0x7ff0000000000001u;
@@ -126,7 +126,7 @@ static void what_cannot_be_meant_is_an_error_on_all_ranks(void **state)
                                       a_result_longer_than_all,         no_such_collective,
                                       more_asked_for_than_there_is,     no_such_flag,
                                       a_cost_that_is_no_number,         a_negative_cost,
-                                              a_ratio_that_is_no_number};
+                                      a_ratio_that_is_no_number};
     char text[400];
 
     (void)state;

@@ -1,0 +1,187 @@
+/* Drivers of a single call: its vote, calibration, the algorithm, and the steps behind it. The
+ * group's drivers are in core/call/group.c, that of partial calls in core/call/partial.c. */
+#include "core/call/call_impl.h"
+
+void ss_call_drive(struct ss_call *call, const struct ss_driver *driver)
+{
+    call->driver = driver;
+    call->stage = SS_STAGE_DRIVEN;
+    if (driver->start)
+        driver->start(call);
+}
+
+bool ss_call_is_driven_by(const struct ss_call *call, const struct ss_driver *driver)
+{
+    return call->stage == SS_STAGE_DRIVEN && call->driver == driver;
+}
+
+/* ---- the vote ---- */
+
+static void start_vote(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+
+    ss_ballot_fill(call);
+    ss_vote_start(&call->f.vote, x->t, x->number);
+    if (x->spans.trace) /* a look that failed */
+        ss_spans_cut(&x->spans, ss_now(x));
+    call->mark = ss_span_begin(x, SS_SPAN_VOTE);
+}
+
+static int step_vote(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    struct ss_exchange *x = &f->c.x;
+    int status = ss_vote_step(&f->vote, &x->moved);
+
+    if (status == SS_PENDING || (status == SS_OK && !ss_in_flight_may_decide(call)))
+        return SS_PENDING;
+    double seconds = ss_span_end(x, SS_SPAN_VOTE, call->mark) - call->mark;
+    if (f->comm->cost_vote == 0 || seconds < f->comm->cost_vote)
+        f->comm->cost_vote = seconds;
+    x->bytes_sent += f->vote.bytes;
+    if (status == SS_OK)
+        return SS_OK;
+    ss_vote_cancel(&f->vote);
+    ss_fail(x, status, f->vote.meetings.peer, SS_PHASE_VOTE);
+    return x->failed;
+}
+
+static enum ss_phase vote_waits_for(const struct ss_call *call, int *peer)
+{
+    *peer = call->f.vote.meetings.peer;
+    return SS_PHASE_VOTE;
+}
+
+static void cancel_vote(struct ss_call *call)
+{
+    ss_vote_cancel(&call->f.vote);
+}
+
+const struct ss_driver ss_vote_driver = {.then = SS_THEN_DECIDE,
+                                         .start = start_vote,
+                                         .step = step_vote,
+                                         .waiting_for = vote_waits_for,
+                                         .cancel = cancel_vote};
+
+/* ---- calibration ---- */
+
+static void start_calibration(struct ss_call *call)
+{
+    call->calibrate = (struct ss_calibrate){.step = 0};
+    call->mark = ss_span_begin(&call->f.c.x, SS_SPAN_CALIBRATE);
+}
+
+static void cancel_calibration(struct ss_call *call)
+{
+    ss_calibrate_cancel(&call->f.c.x, &call->calibrate);
+}
+
+static int step_calibration(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+    int status = ss_calibrate_step(x, &call->calibrate);
+
+    if (status == SS_PENDING)
+        return SS_PENDING;
+    ss_span_end(x, SS_SPAN_CALIBRATE, call->mark);
+    atomic_fetch_add(&call->f.comm->stats->calibration_bytes, call->calibrate.bytes);
+    if (status == SS_OK) {
+        call->f.comm->network = call->calibrate.costs;
+        return SS_OK;
+    }
+    cancel_calibration(call);
+    ss_fail(x, status, x->t->rank, SS_PHASE_CALIBRATE);
+    return x->failed;
+}
+
+static enum ss_phase calibration_waits_for(const struct ss_call *call, int *peer)
+{
+    const struct ss_transport *t = call->f.c.x.t;
+
+    *peer = (t->rank + t->size - 1) % t->size;
+    return SS_PHASE_CALIBRATE;
+}
+
+const struct ss_driver ss_calibrate_driver = {.then = SS_THEN_VOTE,
+                                              .start = start_calibration,
+                                              .step = step_calibration,
+                                              .waiting_for = calibration_waits_for,
+                                              .cancel = cancel_calibration};
+
+/* ---- the algorithm ---- */
+
+static int step_algorithm(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+
+    if (call->fetching && !ss_settled(x, SS_PHASE_REDUCE))
+        return SS_PENDING;
+    call->fetching = false;
+    if (call->row->step(c) == SS_OK)
+        return SS_OK;
+    if (!x->moved && x->failed == 0)
+        ss_fill_idle(c);
+    return SS_PENDING;
+}
+
+const struct ss_driver ss_algorithm_driver = {.then = SS_THEN_DRAIN, .step = step_algorithm};
+
+/* ---- steps behind the collective ---- */
+
+static void start_keep(struct ss_call *call)
+{
+    call->f.keep.done = true;
+    ss_keep_start(&call->f);
+}
+
+static int step_keep(struct ss_call *call)
+{
+    return ss_keep_step(&call->f);
+}
+
+static const struct ss_driver keep_driver = {
+    .then = SS_THEN_DRAIN, .start = start_keep, .step = step_keep};
+
+static void start_guard(struct ss_call *call)
+{
+    call->f.guarded = false;
+    call->aside -= ss_now(&call->f.c.x);
+    ss_guard_start(&call->f);
+}
+
+static int step_guard(struct ss_call *call)
+{
+    if (ss_guard_step(&call->f) != SS_OK)
+        return SS_PENDING;
+    call->aside += ss_now(&call->f.c.x);
+    return SS_OK;
+}
+
+static const struct ss_driver guard_driver = {
+    .then = SS_THEN_DRAIN, .start = start_guard, .step = step_guard};
+
+static bool keep_is_due(const struct ss_feedback *f)
+{
+    return f->topk && f->keep.count > 0 && !f->keep.done;
+}
+
+static bool guard_is_due(const struct ss_feedback *f)
+{
+    return f->guarded;
+}
+
+/* The steps in their order. Each is due at most once in a call. */
+static const struct {
+    bool (*is_due)(const struct ss_feedback *f);
+    const struct ss_driver *driver;
+} behind[] = {{keep_is_due, &keep_driver}, {guard_is_due, &guard_driver}};
+
+const struct ss_driver *ss_call_behind(const struct ss_call *call)
+{
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
+        if (behind[i].is_due(&call->f))
+            return behind[i].driver;
+    return NULL;
+}
