@@ -5,17 +5,17 @@
 #include "core/call/call_impl.h"
 
 /* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
-static uint64_t memory_left(const struct ss_call *call)
+static uint64_t memory_left(const struct ss_feedback *f)
 {
-    const struct ss_exchange *x = &call->f.c.x;
-    const struct ss_mem *mem = call->f.comm->mem;
+    const struct ss_exchange *x = &f->c.x;
+    const struct ss_mem *mem = f->comm->mem;
     const struct ss_work *w = x->work;
     size_t used = atomic_load(&mem->used), kept = ss_work_kept(w);
-    size_t own = (size_t)ss_plan_own(x->n, x->type, call->f.c.scan.nnz);
+    size_t own = (size_t)ss_plan_own(x->n, x->type, f->c.scan.nnz);
 
     if (mem->limit == 0)
         return UINT64_MAX;
-    kept += ss_in_flight_idle(call->f.comm);
+    kept += ss_in_flight_idle(f->comm);
     return (mem->limit > used ? mem->limit - used : 0) + kept + own;
 }
 
@@ -25,45 +25,44 @@ static double last_seconds(const struct ss_call *call)
 {
     if (call->f.c.kind == SS_KIND_REDUCE && call->f.c.x.t->rank != call->f.c.root)
         return INFINITY;
-    return call->measured == call->lane->planned_call ? call->lane->history.last_seconds : 0;
+    return call->turn.measured == call->f.lane->planned_call ? call->f.lane->history.last_seconds
+                                                             : 0;
 }
 
 /* Seconds per element of finding what is sent. */
-static double scan_cost(const struct ss_call *call)
+static double scan_cost(const struct ss_feedback *f)
 {
-    const struct ss_feedback *f = &call->f;
-
     return f->topk || f->resting ? ss_select_cost(f) : f->comm->cost_scan;
 }
 
 _Static_assert(sizeof(struct ss_place_costs) == (SS_COSTS - SS_COST_PLACE) * sizeof(double),
                "all of them are voted on");
 
-static void fill_costs(const struct ss_call *call, uint32_t *costs)
+static void fill_costs(const struct ss_feedback *f, uint32_t *costs)
 {
-    const struct ss_comm *comm = call->f.comm;
+    const struct ss_comm *comm = f->comm;
     const struct ss_host_costs *host = ss_host_costs();
     double place[SS_COSTS - SS_COST_PLACE];
 
     costs[SS_COST_ALPHA] = ss_float_bits(comm->network.alpha);
     costs[SS_COST_BETA] = ss_float_bits(comm->network.beta);
-    costs[SS_COST_SCAN] = ss_float_bits(scan_cost(call));
+    costs[SS_COST_SCAN] = ss_float_bits(scan_cost(f));
     costs[SS_COST_VOTE] = ss_float_bits(comm->cost_vote);
     costs[SS_COST_CODE] = ss_float_bits(host->code);
     costs[SS_COST_MERGE] = ss_float_bits(host->merge);
     costs[SS_COST_FILL] = ss_float_bits(host->fill);
-    memcpy(place, ss_place_costs(call->f.c.x.place), sizeof place);
+    memcpy(place, ss_place_costs(f->c.x.place), sizeof place);
     for (int i = SS_COST_PLACE; i < SS_COSTS; i++)
         costs[i] = ss_float_bits(place[i - SS_COST_PLACE]);
 }
 
 /* What only looks on changes nothing. */
-static bool asks_for_pieces(const struct ss_call *call)
+static bool asks_for_pieces(const struct ss_feedback *f)
 {
-    const struct ss_exchange *x = &call->f.c.x;
-    const struct ss_settings *s = call->f.comm->settings;
+    const struct ss_exchange *x = &f->c.x;
+    const struct ss_settings *s = f->comm->settings;
 
-    if (call->f.c.kind != SS_KIND_ALLREDUCE || s->observe)
+    if (f->c.kind != SS_KIND_ALLREDUCE || s->observe)
         return false;
     if (x->n * x->esize > SS_PIECE)
         return x->place->ops->remote || s->reproducible;
@@ -74,23 +73,23 @@ static bool asks_for_pieces(const struct ss_call *call)
 
 static uint64_t flags_of(struct ss_call *call)
 {
-    int status = call->look_status;
+    int status = call->look.status;
     struct ss_comm *comm = call->f.comm;
     uint64_t flags = 0;
 
     if (status != SS_OK)
         flags |= SS_VOTE_CANNOT;
-    else if (call->cannot)
+    else if (call->f.cannot)
         flags |= SS_VOTE_LAYOUT;
     if (call->f.c.scan.not_finite)
         flags |= SS_VOTE_NOT_FINITE;
-    if (call->off)
+    if (call->wishes.off)
         flags |= SS_VOTE_OFF;
-    if (call->environment)
+    if (call->wishes.environment)
         flags |= SS_VOTE_ENVIRONMENT;
-    if (call->polled)
+    if (call->wishes.polled)
         flags |= SS_VOTE_POLLED;
-    if (call->callbacks)
+    if (call->wishes.callbacks)
         flags |= SS_VOTE_CALLBACKS;
     if (comm->status < 0)
         flags |= SS_VOTE_BROKEN;
@@ -100,12 +99,12 @@ static uint64_t flags_of(struct ss_call *call)
         flags |= ss_topk_flags(&call->f);
     call->limited =
         status == SS_ERR_MEMORY || call->f.tensor_short ? atomic_load(&comm->mem->limited) : false;
-    if (call->merges && call->f.c.x.place != &ss_host)
+    if (call->seat.merges && call->f.c.x.place != &ss_host)
         flags |= SS_VOTE_APART;
-    if (asks_for_pieces(call))
+    if (asks_for_pieces(&call->f))
         flags |= SS_VOTE_PIECES;
     if (comm->settings->quorum != SS_QUORUM_ALL)
-        flags |= ss_partial_flags(call);
+        flags |= ss_partial_flags(&call->f);
     return flags;
 }
 
@@ -121,7 +120,7 @@ void ss_ballot_fill(struct ss_call *call)
     ss_ballot_init(b);
     b->flags = flags;
     b->same_min[SS_SAME_SETTINGS] = b->same_max[SS_SAME_SETTINGS] = comm->settings->hash;
-    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = ss_lane_hash(&call->key);
+    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = ss_lane_hash(&f->key);
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = x->number;
     b->nnz_sum = b->nnz_max = f->c.scan.nnz;
     b->k_max = f->k < x->n ? f->k : x->n; /* the last bucket may be a short one */
@@ -129,17 +128,17 @@ void ss_ballot_fill(struct ss_call *call)
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(f);
     b->same_min[SS_SAME_STATE] = f->topk ? ss_agreed_hash(&f->tensor->agreed, x->t->size) : 0;
     b->same_min[SS_SAME_HOST] = comm->settings->host;
-    b->same_min[SS_SAME_FORM] = ss_kind_form(call);
+    b->same_min[SS_SAME_FORM] = ss_kind_form(f);
     b->same_min[SS_SAME_LABEL] = f->found.where.label;
     b->same_min[SS_SAME_TENSOR] = ss_standing_code(&f->found.where);
-    b->same_min[SS_SAME_MEASURED] = call->measured;
+    b->same_min[SS_SAME_MEASURED] = call->turn.measured;
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
     b->ratio_max = ss_double_bits(ss_join_ratio_square(f));
     b->part_max = f->c.part_max;
-    b->memory_min = memory_left(call);
-    fill_costs(call, b->costs);
-    b->result_max = call->past.nnz;
+    b->memory_min = memory_left(f);
+    fill_costs(f, b->costs);
+    b->result_max = call->turn.past.nnz;
     b->last_min = ss_double_bits(last_seconds(call));
 }
 
@@ -158,10 +157,10 @@ static bool is_cost(uint32_t bits)
 
 /* Of what is equal on all ranks that have called for one lane: they all find the same. Words that
  * are hashes can be anything. */
-bool ss_ballot_is_sound(const struct ss_call *call)
+bool ss_ballot_is_sound(const struct ss_feedback *f)
 {
-    const struct ss_ballot *b = &call->f.vote.ballot;
-    const uint64_t n = call->key.n, size = (uint64_t)call->f.c.x.t->size; /* n: words, or bytes */
+    const struct ss_ballot *b = &f->vote.ballot;
+    const uint64_t n = f->key.n, size = (uint64_t)f->c.x.t->size; /* n: words, or bytes */
     bool sound = (b->flags & ~(uint64_t)SS_VOTE_FLAGS) == 0 && b->nnz_max <= n &&
                  b->nnz_sum >= b->nnz_max && b->nnz_sum <= size * b->nnz_max && b->part_max <= n &&
                  b->k_max <= n && b->result_max <= n &&
@@ -177,5 +176,5 @@ bool ss_ballot_pieces(const struct ss_call *call)
 {
     if (call->f.c.x.number > 0)
         return call->f.vote.ballot.flags & SS_VOTE_PIECES;
-    return call->reason != SS_WHY_SETTINGS && call->lane->pieces;
+    return call->reason != SS_WHY_SETTINGS && call->f.lane->pieces;
 }

@@ -74,7 +74,7 @@ static int step_given_up(struct ss_call *call)
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    ss_call_look_over(call, status);
+    ss_call_look_over(&call->look, status);
     return end_failed(call);
 }
 
@@ -97,8 +97,8 @@ static int step_driver(struct ss_call *call);
 
 static int step_look(struct ss_call *call)
 {
-    bool joins = call->merges && !call->revote;
-    int status = ss_call_look(call);
+    bool joins = call->seat.merges && !call->revote;
+    int status = ss_call_look(&call->look);
 
     if (status == SS_PENDING)
         return SS_PENDING;
@@ -111,7 +111,7 @@ static int step_look(struct ss_call *call)
 static int start_look(struct ss_call *call, enum ss_look_from from)
 {
     call->stage = SS_STAGE_LOOK;
-    ss_call_look_start(call, from);
+    ss_call_look_start(&call->look, from);
     return step_look(call);
 }
 
@@ -184,7 +184,7 @@ static int step_count(struct ss_call *call)
     if (!ss_settled(x, SS_PHASE_GATHER))
         return SS_PENDING;
     if (x->failed == 0)
-        c->result_nnz = ss_kind_result(call);
+        c->result_nnz = ss_kind_result(&call->f, &call->result);
     ss_span_end(x, SS_SPAN_EXCHANGE, call->mark);
     call->stage = SS_STAGE_OVER;
     if (x->failed < 0)
@@ -213,7 +213,7 @@ static int step_drain(struct ss_call *call)
     }
     x->ticket = x->place->ops->mark(x->place);
     if (x->failed == 0)
-        ss_kind_count(call);
+        ss_kind_count(c, &call->result);
     call->stage = SS_STAGE_COUNT;
     return step_count(call);
 }
@@ -233,20 +233,20 @@ static int begin(struct ss_call *call)
         return fail_again(call);
     }
     ss_topk_start(f);
-    if (ss_partial_is_next(call)) {
+    if (ss_partial_is_next(f)) {
         ss_call_drive(call, &ss_round_driver);
         return SS_PENDING;
     }
-    ss_partial_begin_full(call);
+    ss_partial_begin_full(f);
     if (ss_in_flight_starts_skipped(call)) {
-        call->lane->history.skip--;
+        f->lane->history.skip--;
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
     f->c.x.number = ++comm->calls;
     if (call->broken)
         ss_call_lost(call);
     ss_group_assign(call);
-    bool looks = comm->status == SS_OK && !call->cannot;
+    bool looks = comm->status == SS_OK && !f->cannot;
     return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
 }
 
@@ -254,7 +254,7 @@ static int begin(struct ss_call *call)
 static int wait_for_turn(struct ss_call *call)
 {
     ss_comm_hurry(call->f.comm);
-    call->idle_steps = 0;
+    call->wait.steps = 0;
     return SS_PENDING;
 }
 
@@ -264,9 +264,8 @@ static int step_turn(struct ss_call *call)
 
     if (!ss_in_flight_lane_turn(call))
         return wait_for_turn(call);
-    f->lane_number = call->lane->number;
-    if (f->found.number == 0 && ss_kind_has_tensor(call))
-        ss_topk_find(f, call->cannot);
+    if (f->found.number == 0 && ss_kind_has_tensor(f))
+        ss_topk_find(f);
     if (!ss_in_flight_tensor_turn(call))
         return wait_for_turn(call);
     f->c.x.moved = true;
@@ -311,7 +310,7 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     if (comm->told)
         return fail_again(call);
     if (ss_in_flight_is_from(call, comm->mismatch_from)) {
-        call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
+        call->f.lane = ss_comm_lane(comm, &call->f.key, call->reported_n, call->reported_type);
         return go_native(call, SS_WHY_SETTINGS);
     }
     call->stage = SS_STAGE_TURN;
@@ -378,28 +377,28 @@ static int wait_on(struct ss_call *call)
     struct ss_exchange *x = &call->f.c.x;
     struct ss_comm *comm = call->f.comm;
     double timeout = comm->settings->timeout;
-    bool moved = x->moved || call->moves != comm->moves; /* or one beside it did */
+    bool moved = x->moved || call->wait.moves != comm->moves; /* or one beside it did */
     int peer;
 
     comm->moves += x->moved;
-    call->moves = comm->moves;
-    call->waited = 0;
+    call->wait.moves = comm->moves;
+    call->wait.seconds = 0;
     if (x->spans.trace)
         ss_call_trace_wait(call);
-    call->idle_steps = moved ? 0 : call->idle_steps + 1;
-    if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
+    call->wait.steps = moved ? 0 : call->wait.steps + 1;
+    if (call->wait.steps == 0 || call->wait.steps % LOOK_STEPS != 0)
         return SS_PENDING;
-    if (ss_call_place_works(call)) { /* until it is done no rank is missed */
-        call->idle_steps = 0;
+    if (ss_call_place_works(&call->f.c.x)) { /* until it is done no rank is missed */
+        call->wait.steps = 0;
         return SS_PENDING;
     }
     double now = ss_now(x);
-    if (call->idle_steps == LOOK_STEPS)
-        call->waiting_since = now;
-    call->waited = now - call->waiting_since;
+    if (call->wait.steps == LOOK_STEPS)
+        call->wait.since = now;
+    call->wait.seconds = now - call->wait.since;
     if (x->spans.trace)
         x->spans.trace->idle(x->spans.trace, now);
-    if (timeout == 0 || call->waited <= timeout || ss_call_waits_for_place(call))
+    if (timeout == 0 || call->wait.seconds <= timeout || ss_call_waits_for_place(call))
         return SS_PENDING;
     enum ss_phase phase = ss_call_phase(call, &peer);
     return abandon(call, SS_ERR_TIMEOUT, peer, phase);
@@ -411,11 +410,11 @@ static int poll_once(struct ss_call *call)
     struct ss_comm *comm = call->f.comm;
     int status = SS_OK;
 
-    if (call->polls == comm->polls) {
+    if (call->wait.polls == comm->polls) {
         comm->polls++;
         status = comm->t->ops->poll(comm->t);
     }
-    call->polls = comm->polls;
+    call->wait.polls = comm->polls;
     return status;
 }
 

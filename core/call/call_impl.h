@@ -46,69 +46,78 @@ struct ss_driver {
     void (*decided)(struct ss_call *call);
 };
 
-struct ss_call {
-    struct ss_feedback f;
-    struct ss_lane_key key;
-    struct ss_lane *lane; /* NULL until its turn has come */
-    uint64_t reported_n;  /* elements and type in the lane's record */
-    enum ss_type reported_type;
-    bool cannot; /* the arguments are not served */
-    bool broken; /* the input cannot be read */
+/* The turn of a call among the calls in flight (core/call/in_flight.c). */
+struct ss_turn {
+    struct ss_call *next_open;  /* next older call that has not ended */
+    struct ss_call *newer;      /* next newer call that has not ended */
+    uint64_t index;             /* number of the start on the communicator, from 1 */
+    size_t room;                /* most memory that the call may take, bytes */
+    bool passed;                /* the call's turn has come */
+    bool alone;                 /* no call may start before this one has ended */
+    bool overlapped;            /* another call was in flight meanwhile: the times tell little */
+    uint32_t on_lane;           /* number on the lane, from 1 */
+    uint32_t measured;          /* planned_call of the lane when the turn came */
+    struct ss_lane_result past; /* earlier result of the lane, by which the call goes */
+};
 
-    /* State of a call beside others (core/call/in_flight.c). */
-    struct ss_call *next_open; /* next older call that has not ended */
-    struct ss_call *newer;     /* next newer call that has not ended */
-    uint64_t index;            /* number of the start on the communicator, from 1 */
-    uint64_t number;           /* number for messages (ss_comm_set_number) */
-    /* number of the earlier call whose error this call returns, 0: none */
-    uint64_t failed_call;
-    uint64_t moves; /* moves of the communicator when the call last waited */
-    uint64_t polls; /* polls of the communicator when the call was last stepped */
-    size_t room;    /* most memory that the call may take, bytes */
-    bool passed;    /* the call's turn has come */
-    bool alone;     /* no call may start before this one has ended */
-    /* another call was under way meanwhile, so that the call's times tell little */
-    bool beside;
-    bool decided; /* the ranks have decided on the call, by the vote or without one */
-    bool off, environment, polled, callbacks; /* votes of ss_comm_set_off and the like */
-    uint32_t turn;                            /* number on the lane, from 1 */
-    /* planned_call of the lane when the call's turn came */
-    uint32_t measured;
-    /* earlier result of the lane, by which the call goes */
-    struct ss_lane_result past;
-
-    /* State of a call in a group (core/call/group.h). */
-    bool merges;       /* all ranks know that the call may join a group */
-    bool grouped;      /* the call votes in a group */
-    bool hurried;      /* no call may wait for others on account of this one */
-    bool plans;        /* the call agrees on a plan after its vote (core/call/group_plan.h) */
-    uint32_t position; /* position in the period */
-    uint64_t part;
+/* The seat of a call in a group (core/call/group.h). */
+struct ss_group_seat {
+    bool merges;            /* all ranks know that the call may join a group */
+    bool voting;            /* the call votes in a group */
+    bool hurried;           /* no call may wait for others on account of this one */
+    bool plans;             /* the call agrees on a plan after its vote (core/call/group_plan.h) */
+    uint32_t position;      /* position in the period */
+    uint64_t part;          /* part of the calls that may merge */
     struct ss_group *group; /* NULL: none yet, or the call has left */
     unsigned member;        /* index in the group */
     double memory;          /* bytes that the plan counts for the call */
-    bool limited;           /* this rank votes "cannot" because of MAX_MEMORY */
+};
 
-    /* State before a vote: the current look at the input (core/call/input.c). */
-    int look;
-    int look_status;
-    bool made_way; /* other work space was freed for the call */
-    double look_begin;
-    struct ss_scan rest; /* second part of a scan */
-    bool fetching;       /* entries that stayed in their place are on their way to the host */
+/* The look of a rank at its input before a vote (core/call/input.c). */
+struct ss_look {
+    struct ss_feedback *f;
+    int at;              /* position in the sequence of looks */
+    int status;          /* SS_OK, or the first failure */
+    bool made_way;       /* other work space was freed for the call */
     bool sampled;        /* a sample found the input dense, so that the rest was not looked at */
+    double begin;        /* time */
+    struct ss_scan rest; /* second part of a scan */
+    size_t observed;     /* elements of the sample that mode observe has taken, 0: none */
+};
+
+/* Steps of a call without movement. */
+struct ss_wait {
+    uint64_t moves; /* moves of the communicator when the call last waited */
+    uint64_t polls; /* polls of the communicator when the call was last stepped */
+    uint64_t steps; /* steps without movement until now, in a row */
+    double since;   /* time near the first of these steps */
+    double seconds; /* seconds since then, if the last step looked at the clock; else 0 */
+};
+
+struct ss_call {
+    struct ss_feedback f;
+    uint64_t reported_n; /* elements and type in the lane's record */
+    enum ss_type reported_type;
+    bool broken;          /* the input cannot be read */
+    uint64_t number;      /* number for messages (ss_comm_set_number) */
+    uint64_t failed_call; /* earlier call whose error this call returns, 0: none */
+    struct ss_wishes wishes;
+    struct ss_turn turn;
+    struct ss_group_seat seat;
+    struct ss_look look;
+    struct ss_wait wait;
 
     enum ss_stage stage;
     const struct ss_driver *driver; /* of SS_STAGE_DRIVEN */
     bool revote;                    /* the next vote is not the call's first */
-    uint64_t idle_steps;            /* steps without movement until now, in a row */
-    double waiting_since;           /* time near the first of these steps */
-    double waited; /* seconds since then, if the last step looked at the clock; else 0 */
+    bool decided; /* the ranks have decided on the call, by the vote or without one */
+    bool limited; /* this rank votes "cannot" because of MAX_MEMORY */
     struct ss_plan plan;
     const struct ss_row *row; /* row of the algorithm that runs */
     enum ss_reason reason;
     bool native;           /* handed to the MPI library, for `reason` */
     bool pieces;           /* all ranks know that the native call goes in pieces */
+    bool fetching;         /* entries that stayed in their place are on their way to the host */
     double mark;           /* begin of the current stage */
     double aside;          /* seconds of the exchange that GUARD took */
     struct ss_scan result; /* scan of the own part, if the recipe did not count */
@@ -116,7 +125,6 @@ struct ss_call {
     unsigned exceptions;   /* ss_call_exceptions */
     bool partial;          /* the call is a round */
     bool between;          /* the call is with all ranks, and the tensor's next calls are rounds */
-    size_t observed;       /* elements of the sample that mode observe has taken, 0: none */
 
     /* Fields that are not cleared when a call starts. */
     unsigned slot; /* index in the communicator's slots */
@@ -159,7 +167,7 @@ void ss_in_flight_set_from(const struct ss_call *call, uint64_t *from);
 bool ss_in_flight_is_from(const struct ss_call *call, uint64_t from);
 /* Returns the most bytes that any collective takes of the pool for own stream, receipts, merged and
  * sent data (struct ss_row), whatever the ranks' inputs are, and for a residual. */
-size_t ss_in_flight_most_memory(const struct ss_call *call);
+size_t ss_in_flight_most_memory(const struct ss_exchange *x);
 /* Returns the bytes of idle work space in slots without a call. */
 size_t ss_in_flight_idle(const struct ss_comm *comm);
 /* Frees the idle work space. Returns true if there was any. */
@@ -171,14 +179,14 @@ void ss_in_flight_give_back(struct ss_call *call);
 /* core/call/ballot.c: fills the call's ballot after the look. */
 void ss_ballot_fill(struct ss_call *call);
 /* Returns true if the plan and the recipes can rely on the combined ballot. */
-bool ss_ballot_is_sound(const struct ss_call *call);
+bool ss_ballot_is_sound(const struct ss_feedback *f);
 /* Returns true if a native call goes in pieces, by its own vote. Without a vote, decides as the
  * vote of the call that caused this did. */
 bool ss_ballot_pieces(const struct ss_call *call);
 
 /* core/call/shape.c: return the shape of the call for the plan: in its group; alone. */
 struct ss_shape ss_ballot_shape(const struct ss_call *call);
-struct ss_shape ss_ballot_shape_alone(const struct ss_call *call);
+struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f);
 
 /* core/call/decide.c: the course of a call after a vote. */
 enum ss_next {
@@ -195,35 +203,36 @@ enum ss_next ss_call_decide(struct ss_call *call);
 /* core/call/decisions.c: notes lines for ss_comm_decision: a plan that changes the lane's
  * algorithm; a tensor that is admitted or refused, rests or wakes. */
 void ss_tell_plan(struct ss_call *call);
-void ss_tell_tensor(struct ss_call *call);
+void ss_tell_tensor(struct ss_feedback *f);
 
 /* core/call/form.c: initializes a call, but for `slot`. */
 void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
                   unsigned window);
 /* Returns true if the call has a tensor. Called once the lane is known. */
-bool ss_kind_has_tensor(const struct ss_call *call);
-uint64_t ss_kind_form(const struct ss_call *call); /* form of the call, for SS_SAME_FORM */
+bool ss_kind_has_tensor(const struct ss_feedback *f);
+uint64_t ss_kind_form(const struct ss_feedback *f); /* form of the call, for SS_SAME_FORM */
 /* Returns the largest density of the ranks, after the vote. */
-double ss_kind_density_max(const struct ss_call *call);
+double ss_kind_density_max(const struct ss_feedback *f);
 /* Prepares the recipe before its first step. */
-void ss_kind_recipe(struct ss_call *call);
-/* Counts the entries of the result. */
-void ss_kind_count(struct ss_call *call);
+void ss_kind_recipe(struct ss_feedback *f);
+/* Counts the entries of the result in the part that is scanned to `own`, if the algorithm has not
+ * counted them. */
+void ss_kind_count(struct ss_coll *c, struct ss_scan *own);
 /* Returns the entries of the result once x->ticket is settled, 0 if they are unknown. */
-uint64_t ss_kind_result(const struct ss_call *call);
+uint64_t ss_kind_result(const struct ss_feedback *f, const struct ss_scan *own);
 
 /* core/call/partial.c. The first four functions serve calls with all ranks: the flags of this rank
  * for the next calls, the agreement of all ranks, the begin and the end of the call. */
-uint64_t ss_partial_flags(struct ss_call *call);
-void ss_partial_agreed(struct ss_call *call);
-void ss_partial_begin_full(struct ss_call *call);
+uint64_t ss_partial_flags(struct ss_feedback *f);
+bool ss_partial_agreed(struct ss_feedback *f);
+void ss_partial_begin_full(struct ss_feedback *f);
 void ss_partial_end_full(struct ss_call *call, bool ended_well);
 /* Returns true if the next call is partial, and counts it. Its driver is ss_round_driver. */
-bool ss_partial_is_next(struct ss_call *call);
+bool ss_partial_is_next(struct ss_feedback *f);
 extern const struct ss_driver ss_round_driver;
 
 /* core/call/observe.c: takes a sample of the input before the vote, in mode observe. */
-void ss_observe_sample(struct ss_call *call);
+void ss_observe_sample(struct ss_look *look);
 /* Records after the plan the effect that top-k would have had on the sample, and chooses the lane's
  * next calls to look at. */
 void ss_observe(struct ss_call *call);
@@ -238,12 +247,12 @@ void ss_call_book_seconds(struct ss_call *call, double seconds);
  * parts of the vote. SS_LOOK_ALL: everything. SS_LOOK_INPUT: the input again, for example if a
  * tensor rested and must claim after all. SS_LOOK_EXTRAS: only the further parts. */
 enum ss_look_from { SS_LOOK_ALL, SS_LOOK_INPUT, SS_LOOK_EXTRAS };
-void ss_call_look_start(struct ss_call *call, enum ss_look_from from);
+void ss_call_look_start(struct ss_look *look, enum ss_look_from from);
 /* Goes on with the look. Returns SS_PENDING, SS_OK, SS_ERR_MEMORY or SS_ERR_DEVICE. */
-int ss_call_look(struct ss_call *call);
+int ss_call_look(struct ss_look *look);
 /* Ends the look of a call that is given up, once its place is done or has failed. Claims that were
  * under way have arrived, or are lost. */
-void ss_call_look_over(struct ss_call *call, int status);
+void ss_call_look_over(struct ss_look *look, int status);
 /* Returns the seconds of a selection per element, as the plan counts them. */
 double ss_select_cost(const struct ss_feedback *f);
 
@@ -262,7 +271,7 @@ enum ss_phase ss_call_phase(const struct ss_call *call, int *peer);
 bool ss_call_waits_for_place(const struct ss_call *call);
 /* Returns true if the place still does the call's last work. The time is no
  * wait for other ranks. */
-bool ss_call_place_works(const struct ss_call *call);
+bool ss_call_place_works(const struct ss_exchange *x);
 /* Traces a wait: its peer, from the first step without movement, or the vector that the call clears
  * meanwhile. */
 void ss_call_trace_wait(struct ss_call *call);

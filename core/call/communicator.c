@@ -99,22 +99,22 @@ void ss_comm_differs(struct ss_comm *comm)
 
 void ss_comm_set_off(struct ss_comm *comm, bool off)
 {
-    comm->off = off;
+    comm->wishes.off = off;
 }
 
 void ss_comm_set_environment(struct ss_comm *comm, bool own)
 {
-    comm->environment = own;
+    comm->wishes.environment = own;
 }
 
 void ss_comm_set_polled(struct ss_comm *comm, bool polled)
 {
-    comm->polled = polled;
+    comm->wishes.polled = polled;
 }
 
 void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking)
 {
-    comm->callbacks = callbacks;
+    comm->wishes.callbacks = callbacks;
     comm->nonblocking = nonblocking;
 }
 

@@ -8,10 +8,10 @@
 /* ---- ways to go on ---- */
 
 /* Books how much memory would have done for a call that MAX_MEMORY has no room for. */
-static void book_need(const struct ss_call *call)
+static void book_need(const struct ss_feedback *f)
 {
-    const struct ss_comm *comm = call->f.comm;
-    size_t need = atomic_load(&comm->mem->used) + ss_in_flight_most_memory(call);
+    const struct ss_comm *comm = f->comm;
+    size_t need = atomic_load(&comm->mem->used) + ss_in_flight_most_memory(&f->c.x);
 
     pthread_mutex_lock(&comm->stats->lock);
     if (need > comm->stats->memory_need)
@@ -24,14 +24,14 @@ static enum ss_next to_native(struct ss_call *call, enum ss_reason reason)
     if (reason == SS_WHY_CANNOT && call->limited)
         reason = SS_WHY_LIMIT;
     if (reason == SS_WHY_LIMIT)
-        book_need(call);
+        book_need(&call->f);
     call->reason = reason;
     return SS_NEXT_NATIVE;
 }
 
 static void skip_next(struct ss_call *call)
 {
-    ss_history_back_off(&call->lane->history);
+    ss_history_back_off(&call->f.lane->history);
     ss_in_flight_set_skip(call);
 }
 
@@ -44,9 +44,9 @@ static enum ss_next back_off(struct ss_call *call, enum ss_reason reason)
     return to_native(call, reason);
 }
 
-static enum ss_next fail(struct ss_call *call, int status)
+static enum ss_next fail(struct ss_exchange *x, int status)
 {
-    ss_fail(&call->f.c.x, status, -1, SS_PHASE_VOTE);
+    ss_fail(x, status, -1, SS_PHASE_VOTE);
     return SS_NEXT_FAIL;
 }
 
@@ -54,7 +54,7 @@ static enum ss_next fail(struct ss_call *call, int status)
 
 static void book_predictions(struct ss_call *call)
 {
-    struct ss_lane_record *r = call->lane->record;
+    struct ss_lane_record *r = call->f.lane->record;
 
     if (!r)
         return;
@@ -65,29 +65,27 @@ static void book_predictions(struct ss_call *call)
         r->predicted_seconds[a] += runs ? call->plan.seconds[a] : (double)INFINITY;
         r->predicted_bytes[a] += runs ? call->plan.bytes[a] : (double)INFINITY;
     }
-    double densest = ss_kind_density_max(call);
+    double densest = ss_kind_density_max(&call->f);
     if (densest > r->density_max)
         r->density_max = densest;
     pthread_mutex_unlock(&call->f.comm->stats->lock);
 }
 
 /* Frees the work space of other collectives where their memory may be needed. */
-static void make_room(struct ss_call *call, double bytes)
+static void make_room(struct ss_feedback *f, double bytes)
 {
-    struct ss_comm *comm = call->f.comm;
+    struct ss_comm *comm = f->comm;
     size_t used = atomic_load(&comm->mem->used), limit = comm->mem->limit;
 
     if (limit == 0 || (limit > used && bytes <= (double)(limit - used)))
         return;
-    ss_work_drop(call->f.c.x.work);
+    ss_work_drop(f->c.x.work);
     ss_in_flight_drop_idle(comm);
 }
 
 /* A rank asks for the comparison: all take part. */
-static void guard(struct ss_call *call)
+static void guard(struct ss_feedback *f)
 {
-    struct ss_feedback *f = &call->f;
-
     if (!(f->vote.ballot.flags & SS_VOTE_GUARD) || !f->topk || f->guarded)
         return;
     f->guarded = true;
@@ -95,9 +93,8 @@ static void guard(struct ss_call *call)
 }
 
 /* What the recipe goes by. */
-static void set_voted(struct ss_call *call)
+static void set_voted(struct ss_feedback *f)
 {
-    struct ss_feedback *f = &call->f;
     const struct ss_ballot *b = &f->vote.ballot;
     const struct ss_settings *s = f->comm->settings;
 
@@ -114,11 +111,11 @@ static void set_voted(struct ss_call *call)
 static void see_past(struct ss_call *call)
 {
     const struct ss_ballot *b = &call->f.vote.ballot;
-    struct ss_history *h = &call->lane->history;
+    struct ss_history *h = &call->f.lane->history;
 
     h->result_nnz = b->result_max;
-    h->result_sum = call->past.sum;
-    if (ss_ballot_same(b, SS_SAME_MEASURED) && call->measured == call->lane->planned_call)
+    h->result_sum = call->turn.past.sum;
+    if (ss_ballot_same(b, SS_SAME_MEASURED) && call->turn.measured == call->f.lane->planned_call)
         ss_history_measured(h, ss_bits_double(b->last_min));
 }
 
@@ -127,7 +124,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     struct ss_feedback *f = &call->f;
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
-    struct ss_history *h = &call->lane->history;
+    struct ss_history *h = &f->lane->history;
     struct ss_shape shape = ss_ballot_shape(call);
     bool observe = f->comm->settings->observe;
 
@@ -140,8 +137,8 @@ static enum ss_next start_recipe(struct ss_call *call)
     if (call->plan.settled)
         ss_topk_planned(f, call->plan.algorithm == SS_DENSE);
     ss_history_planned(h, &call->plan, observe);
-    call->lane->planned_call = x->number;
-    call->lane->settled = call->plan.settled;
+    f->lane->planned_call = x->number;
+    f->lane->settled = call->plan.settled;
     book_predictions(call);
     if (observe) {
         ss_observe(call);
@@ -156,14 +153,14 @@ static enum ss_next start_recipe(struct ss_call *call)
     x->arena_used = 0;
     c->result_nnz = 0;
     memset(c->state, 0, call->row->state);
-    set_voted(call);
-    call->memory = ss_plan_memory(&shape, call->plan.algorithm);
-    make_room(call, call->memory);
-    ss_kind_recipe(call);
+    set_voted(f);
+    call->seat.memory = ss_plan_memory(&shape, call->plan.algorithm);
+    make_room(f, call->seat.memory);
+    ss_kind_recipe(f);
     ss_fill_start(c, !c->scan.negative_zero && !f->topk);
     call->fetching = ss_topk_fetch(f, call->row->stays);
     ss_topk_recipe(f, call->row->global);
-    guard(call);
+    guard(f);
     call->mark = ss_span_begin(x, SS_SPAN_EXCHANGE);
     return SS_NEXT_RECIPE;
 }
@@ -192,7 +189,7 @@ enum ss_next ss_call_decide(struct ss_call *call)
 
     if (b->flags & SS_VOTE_BROKEN) {
         told(call);
-        return comm->status < 0 ? SS_NEXT_FAIL_AGAIN : fail(call, SS_ERR_PEER);
+        return comm->status < 0 ? SS_NEXT_FAIL_AGAIN : fail(&f->c.x, SS_ERR_PEER);
     }
     if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
         ss_in_flight_set_from(call, &comm->mismatch_from);
@@ -202,15 +199,15 @@ enum ss_next ss_call_decide(struct ss_call *call)
         bool lane = ss_ballot_same(b, SS_SAME_CALL);
 
         told(call);
-        return fail(call, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
+        return fail(&f->c.x, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
     }
-    if (!ss_ballot_is_sound(call)) {
+    if (!ss_ballot_is_sound(f)) {
         told(call);
-        return fail(call, SS_ERR_MESSAGE);
+        return fail(&f->c.x, SS_ERR_MESSAGE);
     }
-    call->lane->holds = b->flags & SS_VOTE_HOLDS;
+    f->lane->holds = b->flags & SS_VOTE_HOLDS;
     if (first && ss_in_flight_is_skipped(call)) {
-        call->lane->history.skip--;
+        f->lane->history.skip--;
         return to_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && first;
@@ -237,7 +234,7 @@ enum ss_next ss_call_decide(struct ss_call *call)
     if (!agreed || !ss_ballot_same(b, SS_SAME_KEEP))
         return to_native(call, SS_WHY_UNREGISTERED);
     if (!calibrate) /* what is registered is decided in the vote that follows */
-        ss_partial_agreed(call);
+        call->between = ss_partial_agreed(f);
     if (b->flags & SS_VOTE_DRAIN)
         return to_native(call, SS_WHY_DENSE);
     if (calibrate)

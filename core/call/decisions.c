@@ -71,13 +71,13 @@ void ss_tell_plan(struct ss_call *call)
     const struct ss_coll *c = &call->f.c;
     struct ss_comm *comm = call->f.comm;
     const struct ss_plan *plan = &call->plan;
-    enum ss_algorithm from = call->lane->told, to = plan->algorithm;
+    enum ss_algorithm from = call->f.lane->told, to = plan->algorithm;
     char before[80] = "";
 
-    if (!tells(comm) || !has_changed(call->lane, plan))
+    if (!tells(comm) || !has_changed(call->f.lane, plan))
         return;
-    call->lane->told = to;
-    call->lane->changed = 0;
+    call->f.lane->told = to;
+    call->f.lane->changed = 0;
     if (from == SS_AUTO)
         from = SS_DENSE;
     if (to != from)
@@ -111,10 +111,10 @@ static void tell_admitted(struct ss_comm *comm, const struct ss_tensor *t)
     tell(comm, t, "admitted", why);
 }
 
-void ss_tell_tensor(struct ss_call *call)
+void ss_tell_tensor(struct ss_feedback *f)
 {
-    struct ss_tensor *t = call->f.tensor;
-    struct ss_comm *comm = call->f.comm;
+    struct ss_tensor *t = f->tensor;
+    struct ss_comm *comm = f->comm;
 
     if (!t || !tells(comm) || t->state == SS_TENSOR_CANDIDATE)
         return;

@@ -17,16 +17,14 @@ static void book_times(struct ss_times *sum, const struct ss_times *t)
 }
 
 /* Returns the density of the elements that this rank gave. */
-static double density(const struct ss_call *call)
+static double density(const struct ss_coll *c)
 {
-    const struct ss_coll *c = &call->f.c;
     return c->in_n > 0 ? (double)c->scan.nnz / (double)c->in_n : 0;
 }
 
 /* Returns true if this rank sees the whole result. */
-static bool result_known(const struct ss_call *call)
+static bool result_known(const struct ss_coll *c)
 {
-    const struct ss_coll *c = &call->f.c;
     return c->kind == SS_KIND_ALLREDUCE || c->kind == SS_KIND_ALLGATHER ||
            (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
 }
@@ -44,9 +42,9 @@ double ss_call_whole_seconds(const struct ss_call *call)
 /* Books the seconds for the lane's next plan, unless another plan was made since. */
 void ss_call_book_seconds(struct ss_call *call, double seconds)
 {
-    struct ss_lane *lane = call->lane;
+    struct ss_lane *lane = call->f.lane;
 
-    if (!call->beside && lane->planned_call <= call->f.c.x.number)
+    if (!call->turn.overlapped && lane->planned_call <= call->f.c.x.number)
         lane->history.last_seconds = seconds;
 }
 
@@ -72,7 +70,7 @@ static void book(struct ss_call *call, double native_seconds)
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
     struct ss_stats *stats = call->f.comm->stats;
-    struct ss_lane_record *r = call->lane ? call->lane->record : NULL;
+    struct ss_lane_record *r = call->f.lane ? call->f.lane->record : NULL;
     bool native = call->native;
     uint64_t dense =
         ss_kind_dense_bytes(c->kind, x->t->size, x->t->rank == c->root, x->n * x->esize);
@@ -86,7 +84,7 @@ static void book(struct ss_call *call, double native_seconds)
     if (native) {
         if (native_seconds > 0)
             *ss_span_booked(&x->spans.times, SS_SPAN_NATIVE) = native_seconds;
-        if (call->lane && call->lane->history.last == SS_DENSE && x->number > 0)
+        if (call->f.lane && call->f.lane->history.last == SS_DENSE && x->number > 0)
             ss_call_book_seconds(call, native_seconds);
         x->bytes_sent += dense;
         atomic_fetch_add(&stats->passed[call->reason], 1);
@@ -104,11 +102,11 @@ static void book(struct ss_call *call, double native_seconds)
         r->passed[call->reason]++;
     else if (x->failed == 0)
         r->sparse[call->plan.algorithm]++;
-    if (x->number > 0 && !call->cannot && !call->partial) {
+    if (x->number > 0 && !call->f.cannot && !call->partial) {
         r->scans++;
-        r->density_sum += density(call);
+        r->density_sum += density(&call->f.c);
     }
-    if (!native && !call->partial && x->failed == 0 && result_known(call)) {
+    if (!native && !call->partial && x->failed == 0 && result_known(&call->f.c)) {
         r->fillin_calls++;
         r->fillin_sum += (double)c->result_nnz / (double)x->n;
     }
@@ -132,7 +130,7 @@ static void end_trace(const struct ss_call *call, struct ss_spans *spans)
                : call->native ? ss_reason_name(call->reason)
                               : NULL,
         .bytes = x->bytes_sent,
-        .density = x->number > 0 && !call->cannot && !call->partial ? density(call) : -1,
+        .density = x->number > 0 && !call->f.cannot && !call->partial ? density(&call->f.c) : -1,
     };
 
     ss_spans_close(spans, &what, ss_now(x));
@@ -142,7 +140,7 @@ void ss_call_end(struct ss_call *call, double native_seconds)
 {
     ss_fpenv saved = ss_fpenv_enter();
 
-    ss_tell_tensor(call);
+    ss_tell_tensor(&call->f);
     book(call, native_seconds);
     if (call->f.c.x.spans.trace)
         end_trace(call, &call->f.c.x.spans);
@@ -198,7 +196,8 @@ enum ss_algorithm ss_call_algorithm(const struct ss_call *call)
 double ss_call_density(const struct ss_call *call)
 {
     ss_fpenv saved = ss_fpenv_enter();
-    double share = call->f.c.x.number > 0 && !call->cannot && !call->partial ? density(call) : -1;
+    double share =
+        call->f.c.x.number > 0 && !call->f.cannot && !call->partial ? density(&call->f.c) : -1;
 
     SS_FPENV_HOLD(share);
     ss_fpenv_leave(saved);
@@ -253,8 +252,8 @@ static void describe_wait(struct ss_call *call, char *text, size_t size)
     snprintf(text, size,
              "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for %s in the %s of call "
              "%llu (%s of %llu %s, %s); " ASK " SPARSESHIM_TIMEOUT ends such waits with an error",
-             call->f.comm->name, x->t->size, x->t->rank, call->waited, whom, ss_phase_name(phase),
-             (unsigned long long)call->number, ss_kind_name(call->f.c.kind),
+             call->f.comm->name, x->t->size, x->t->rank, call->wait.seconds, whom,
+             ss_phase_name(phase), (unsigned long long)call->number, ss_kind_name(call->f.c.kind),
              (unsigned long long)x->n, ss_type_name(x->type), ss_op_name(call->f.c.op));
 }
 
@@ -264,10 +263,10 @@ bool ss_call_waits(struct ss_call *call, char *text, size_t size)
     double patience = f->comm->settings->patience;
     struct ss_fpenv_full saved;
 
-    if (call->waited == 0 || patience == 0 || f->comm->wait_told)
+    if (call->wait.seconds == 0 || patience == 0 || f->comm->wait_told)
         return false;
     ss_fpenv_enter_full(&saved);
-    bool now = call->waited > patience;
+    bool now = call->wait.seconds > patience;
     if (now)
         describe_wait(call, text, size);
     ss_fpenv_leave_full(&saved);

@@ -4,17 +4,17 @@
 
 #include "core/call/call_impl.h"
 
-static void init_slices(struct ss_call *call, const struct ss_collective *what)
+static void init_slices(struct ss_feedback *f, const struct ss_collective *what)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
     int rank = x->t->rank;
 
     x->type = x->esize == 4 ? SS_I32 : SS_I64; /* words: any bit that is set counts */
     c->op = SS_BOR;
-    call->key.n = what->n * x->esize;
-    call->key.type = SS_I32;
-    call->key.op = SS_BOR;
+    f->key.n = what->n * x->esize;
+    f->key.type = SS_I32;
+    f->key.op = SS_BOR;
     if (what->cannot)
         return;
     c->in_first = ss_coll_part(c, rank);
@@ -23,20 +23,17 @@ static void init_slices(struct ss_call *call, const struct ss_collective *what)
         c->in = ss_at_const(what->out, (size_t)c->in_first, x->esize);
 }
 
-static void init_part(struct ss_call *call)
+static void init_part(struct ss_coll *c)
 {
-    struct ss_coll *c = &call->f.c;
     int rank = c->x.t->rank;
 
-    if (call->cannot)
-        return;
     c->out_first = ss_coll_part(c, rank);
     c->out_n = ss_coll_part(c, rank + 1) - c->out_first;
 }
 
-static void init_kind(struct ss_call *call, const struct ss_collective *what, unsigned window)
+static void init_kind(struct ss_feedback *f, const struct ss_collective *what, unsigned window)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
 
     c->kind = what->kind;
@@ -47,9 +44,8 @@ static void init_kind(struct ss_call *call, const struct ss_collective *what, un
     c->in = what->in ? what->in : what->out;
     c->in_place = what->in == NULL;
     c->out = what->out;
-    call->cannot = what->cannot;
-    call->broken = what->broken;
-    call->key = (struct ss_lane_key){
+    f->cannot = what->cannot;
+    f->key = (struct ss_lane_key){
         .kind = what->kind, .type = what->type, .op = what->op, .n = what->n, .window = window};
     switch (what->kind) {
     case SS_KIND_ALLGATHER:
@@ -57,14 +53,14 @@ static void init_kind(struct ss_call *call, const struct ss_collective *what, un
         c->bounds = what->parts;
         c->each = what->n / (uint64_t)x->t->size;
         if (what->kind == SS_KIND_ALLGATHER)
-            init_slices(call, what);
-        else
-            init_part(call);
+            init_slices(f, what);
+        else if (!what->cannot)
+            init_part(c);
         break;
     case SS_KIND_REDUCE:
-        c->root = call->key.root = what->root;
-        if (x->t->rank != what->root)
-            init_part(call);
+        c->root = f->key.root = what->root;
+        if (x->t->rank != what->root && !what->cannot)
+            init_part(c);
         break;
     default:
         break;
@@ -72,48 +68,46 @@ static void init_kind(struct ss_call *call, const struct ss_collective *what, un
 }
 
 /* Windows of larger calls are exact. */
-bool ss_kind_has_tensor(const struct ss_call *call)
+bool ss_kind_has_tensor(const struct ss_feedback *f)
 {
-    const struct ss_feedback *f = &call->f;
-
-    return f->comm->tensors && f->lane_number < SS_LANES && f->c.kind == SS_KIND_ALLREDUCE &&
-           call->key.window == 0 && f->c.x.n < SS_WINDOW;
+    return f->comm->tensors && f->lane->number < SS_LANES && f->c.kind == SS_KIND_ALLREDUCE &&
+           f->key.window == 0 && f->c.x.n < SS_WINDOW;
 }
 
-uint64_t ss_kind_form(const struct ss_call *call)
+uint64_t ss_kind_form(const struct ss_feedback *f)
 {
-    const struct ss_coll *c = &call->f.c;
+    const struct ss_coll *c = &f->c;
     const struct ss_exchange *x = &c->x;
     uint64_t h = ss_mix(c->kind, x->esize);
 
-    if (call->cannot || (c->kind != SS_KIND_ALLGATHER && c->kind != SS_KIND_REDUCE_SCATTER))
+    if (f->cannot || (c->kind != SS_KIND_ALLGATHER && c->kind != SS_KIND_REDUCE_SCATTER))
         return 0;
     for (int p = 1; p < x->t->size; p++)
         h = ss_mix(h, ss_coll_part(c, p) * x->esize);
     return h;
 }
 
-double ss_kind_density_max(const struct ss_call *call)
+double ss_kind_density_max(const struct ss_feedback *f)
 {
-    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_exchange *x = &f->c.x;
     double n = (double)x->n, density;
 
-    if (call->f.c.kind == SS_KIND_ALLGATHER)
+    if (f->c.kind == SS_KIND_ALLGATHER)
         n /= x->t->size;
-    density = (double)call->f.vote.ballot.nnz_max / n;
+    density = (double)f->vote.ballot.nnz_max / n;
     return density < 1 ? density : 1;
 }
 
 /* Where a rank that is not the root reduces its part. */
-void ss_kind_recipe(struct ss_call *call)
+void ss_kind_recipe(struct ss_feedback *f)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
     struct ss_buf *part = &x->work->val[1];
 
     if (c->kind != SS_KIND_REDUCE || x->t->rank == c->root)
         return;
-    if (ss_buf_reserve_voted(part, call->f.comm->mem, (size_t)c->out_n * x->esize) != SS_OK)
+    if (ss_buf_reserve_voted(part, f->comm->mem, (size_t)c->out_n * x->esize) != SS_OK)
         ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
     c->out = part->data;
     x->place = &ss_host; /* the input has been seen */
@@ -131,29 +125,28 @@ static bool uncounted(const struct ss_coll *c)
     return has_all(c) && (c->result_nnz == 0 || c->dense_seen);
 }
 
-void ss_kind_count(struct ss_call *call)
+void ss_kind_count(struct ss_coll *c, struct ss_scan *own)
 {
-    struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
     uint64_t lo = ss_coll_part(c, x->t->rank), hi = ss_coll_part(c, x->t->rank + 1);
 
     if (uncounted(c) && lo < hi)
         x->ticket = x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo),
-                                        (size_t)(hi - lo), 0, NULL, NULL, 0, &call->result);
+                                        (size_t)(hi - lo), 0, NULL, NULL, 0, own);
 }
 
-uint64_t ss_kind_result(const struct ss_call *call)
+uint64_t ss_kind_result(const struct ss_feedback *f, const struct ss_scan *own)
 {
-    const struct ss_coll *c = &call->f.c;
+    const struct ss_coll *c = &f->c;
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
 
     if (c->kind == SS_KIND_ALLGATHER)
-        return call->f.vote.ballot.nnz_sum;
+        return f->vote.ballot.nnz_sum;
     if (!uncounted(c))
         return has_all(c) ? c->result_nnz : 0;
     if (lo == hi)
         return 0;
-    return (uint64_t)((double)call->result.nnz * (double)c->x.n / (double)(hi - lo));
+    return (uint64_t)((double)own->nnz * (double)c->x.n / (double)(hi - lo));
 }
 
 void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
@@ -165,15 +158,13 @@ void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_co
     memset(call, 0, offsetof(struct ss_call, slot));
     f->c.state = call->state;
     f->comm = comm;
+    call->look.f = f;
     f->nonblocking = comm->nonblocking;
-    call->moves = comm->moves;
-    call->polls = comm->polls;
+    call->wait.moves = comm->moves;
+    call->wait.polls = comm->polls;
     call->doubts = comm->t->doubts;
-    call->off = comm->off;
-    call->environment = comm->environment;
-    call->polled = comm->polled;
+    call->wishes = comm->wishes;
     call->number = comm->number > 0 ? comm->number : comm->starts + 1;
-    call->callbacks = comm->callbacks;
     if (comm->tensors)
         f->site = comm->site;
     x->t = comm->t;
@@ -184,5 +175,6 @@ void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_co
     f->c.kernels = ss_kernels();
     call->reported_n = what->n;
     call->reported_type = what->type;
-    init_kind(call, what, window);
+    call->broken = what->broken;
+    init_kind(f, what, window);
 }

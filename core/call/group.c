@@ -74,23 +74,22 @@ void ss_grouping_forget(struct ss_grouping *gs)
  * their way into it. */
 void ss_group_leave(struct ss_call *call)
 {
-    struct ss_group *g = call->group;
+    struct ss_group *g = call->seat.group;
 
-    call->group = NULL;
+    call->seat.group = NULL;
     if (--g->calls == 0 && g->state != SS_GROUP_FAILED)
         g->state = SS_GROUP_FREE;
 }
 
 /* ---- parts ---- */
 
-bool ss_group_may_merge(const struct ss_call *call)
+bool ss_group_may_merge(const struct ss_feedback *f)
 {
-    const struct ss_feedback *f = &call->f;
     const struct ss_exchange *x = &f->c.x;
 
     return f->comm->grouping && f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE &&
-           f->c.op == SS_SUM && (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
-           call->lane->number < SS_LANES && x->n < SS_WINDOW;
+           f->c.op == SS_SUM && (x->type == SS_F32 || x->type == SS_F64) && f->key.window == 0 &&
+           f->lane->number < SS_LANES && x->n < SS_WINDOW;
 }
 
 static void next_part(struct ss_grouping *gs)
@@ -107,14 +106,16 @@ void ss_group_assign(struct ss_call *call)
 
     if (!gs)
         return;
-    call->merges = ss_group_may_merge(call);
-    if (call->merges)
-        cut = ss_group_plan_next(gs->plan, call);
-    if (!call->merges || cut.begins)
+    call->seat.merges = ss_group_may_merge(&call->f);
+    if (call->seat.merges)
+        cut = ss_group_plan_next(gs->plan, &call->f);
+    if (!call->seat.merges || cut.begins)
         next_part(gs);
-    if (!call->merges)
+    if (!call->seat.merges)
         return;
-    call->part = gs->part;
+    call->seat.part = gs->part;
+    call->seat.plans = cut.plans;
+    call->seat.position = cut.position;
     gs->bytes += x->n * x->esize;
     bool enough = cut.planned ? cut.ends : gs->bytes >= ss_group_bytes(gs->comm);
     if (enough || ++gs->calls == SS_MERGED)
@@ -127,9 +128,9 @@ void ss_group_assign(struct ss_call *call)
  * come before the others, so that the last call of the part tells. */
 static bool lacks_some(const struct ss_call *from, uint64_t part)
 {
-    for (const struct ss_call *o = from; o; o = o->next_open)
-        if (o->merges && o->part <= part)
-            return o->part == part && !o->grouped;
+    for (const struct ss_call *o = from; o; o = o->turn.next_open)
+        if (o->seat.merges && o->seat.part <= part)
+            return o->seat.part == part && !o->seat.voting;
     return false;
 }
 
@@ -139,12 +140,12 @@ static void add(struct ss_group *g, struct ss_call *call)
 
     g->members[g->count] = call;
     g->ballots[g->count] = &call->f.vote.ballot;
-    call->member = g->count++;
+    call->seat.member = g->count++;
     g->calls++;
     g->since = ss_now(x);
-    g->hurried = g->hurried || call->hurried || call->alone;
-    call->group = g;
-    call->grouped = true;
+    g->hurried = g->hurried || call->seat.hurried || call->turn.alone;
+    call->seat.group = g;
+    call->seat.voting = true;
 }
 
 static void open_group(struct ss_group *g, struct ss_call *call)
@@ -152,7 +153,7 @@ static void open_group(struct ss_group *g, struct ss_call *call)
     const struct ss_exchange *x = &call->f.c.x;
 
     g->state = SS_GROUP_OPEN;
-    g->part = call->part;
+    g->part = call->seat.part;
     g->hurried = false;
     g->count = g->calls = g->voted = g->decided = g->merged = 0;
     ss_joint_open(&g->joint, x->t, x->number, SS_MERGED, g->messages.data);
@@ -165,10 +166,10 @@ static void take_place(struct ss_call *call)
     struct ss_grouping *gs = call->f.comm->grouping;
     struct ss_group *g;
 
-    if (lacks_some(call->next_open, call->part))
+    if (lacks_some(call->turn.next_open, call->seat.part))
         return;
     for (g = gs->groups; g; g = g->next) {
-        if (g->part != call->part || g->state > SS_GROUP_VOTING || g->state == SS_GROUP_FREE)
+        if (g->part != call->seat.part || g->state > SS_GROUP_VOTING || g->state == SS_GROUP_FREE)
             continue;
         if (g->state == SS_GROUP_OPEN)
             add(g, call);
@@ -188,22 +189,22 @@ static void post(struct ss_call *call)
 
     if (x->spans.trace) /* a look that failed */
         ss_spans_cut(&x->spans, ss_now(x));
-    ss_group_plan_selected(call->f.comm->grouping->plan, call);
+    ss_group_plan_selected(call->f.comm->grouping->plan, x);
     ss_ballot_fill(call);
     ss_meetings_start(&call->f.vote.meetings, x->t); /* for what follows from them */
 }
 
 void ss_call_hurry(struct ss_call *call)
 {
-    call->hurried = true;
-    if (call->group)
-        call->group->hurried = true;
+    call->seat.hurried = true;
+    if (call->seat.group)
+        call->seat.group->hurried = true;
 }
 
 void ss_comm_hurry(struct ss_comm *comm)
 {
-    for (struct ss_call *o = comm->grouping ? comm->open : NULL; o; o = o->next_open)
-        if (o->merges)
+    for (struct ss_call *o = comm->grouping ? comm->open : NULL; o; o = o->turn.next_open)
+        if (o->seat.merges)
             ss_call_hurry(o);
 }
 
@@ -243,7 +244,7 @@ static bool is_due(const struct ss_group *g, const struct ss_call *call)
 
 static void cast(struct ss_group *g)
 {
-    if ((g->count > 1 || g->members[0]->plans) && ss_group_reserve(g) != SS_OK)
+    if ((g->count > 1 || g->members[0]->seat.plans) && ss_group_reserve(g) != SS_OK)
         for (unsigned i = 0; i < g->count; i++)
             g->ballots[i]->flags |= SS_VOTE_APART;
     for (unsigned i = 0; i < g->count; i++) {
@@ -273,7 +274,7 @@ static void let_rest_go(struct ss_group *g)
 
         ss_span_end(&m->f.c.x, SS_SPAN_VOTE, m->mark);
         m->f.vote.ballot = m->f.vote.outgoing;
-        m->grouped = false;
+        m->seat.voting = false;
         ss_group_leave(m);
     }
     g->count = g->voted;
@@ -313,11 +314,11 @@ static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exch
     let_rest_go(g);
     count(gs->comm, &(struct ss_merged_record){.votes = 1, .calls = g->voted});
     for (unsigned i = 0; i < g->voted; i++)
-        ss_group_plan_voted(gs->plan, g->members[i]);
-    if (!g->members[0]->plans || (g->ballots[0]->flags & SS_VOTE_APART))
+        ss_group_plan_voted(gs->plan, g->members[i]->seat.position, g->ballots[i]->nnz_max);
+    if (!g->members[0]->seat.plans || (g->ballots[0]->flags & SS_VOTE_APART))
         return;
     g->state = SS_GROUP_AGREEING;
-    ss_group_plan_start(gs->plan, g->members[0], &g->c.x);
+    ss_group_plan_start(gs->plan, &g->members[0]->f, &g->c.x);
 }
 
 static void step_agreement(struct ss_grouping *gs, struct ss_group *g, struct ss_exchange *x)
@@ -339,7 +340,7 @@ static void step_agreement(struct ss_grouping *gs, struct ss_group *g, struct ss
 /* Fails a call of a failed group with the group's error. */
 static int fail_with(struct ss_call *call)
 {
-    const struct ss_group *g = call->group;
+    const struct ss_group *g = call->seat.group;
     struct ss_exchange *x = &call->f.c.x;
 
     ss_fail(x, g->failed, g->failed_peer, g->failed_phase);
@@ -353,21 +354,22 @@ static int step_joint(struct ss_call *call)
     struct ss_exchange *x = &call->f.c.x;
     struct ss_group *g;
 
-    bool joins = !call->group;
+    bool joins = !call->seat.group;
     if (joins)
         take_place(call);
-    if (!(g = call->group))
+    if (!(g = call->seat.group))
         return SS_PENDING;
     x->moved = x->moved || joins;
-    if (g->state == SS_GROUP_OPEN && call->member + 1 == g->count)
+    if (g->state == SS_GROUP_OPEN && call->seat.member + 1 == g->count)
         cast_if_due(gs, g, call, joins);
-    if (g->state == SS_GROUP_VOTING && call->member == 0)
+    if (g->state == SS_GROUP_VOTING && call->seat.member == 0)
         step_vote(gs, g, x);
-    if (g->state == SS_GROUP_AGREEING && call->member == 0)
+    if (g->state == SS_GROUP_AGREEING && call->seat.member == 0)
         step_agreement(gs, g, x);
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
-    bool next = g->state == SS_GROUP_VOTED && call->group == g && g->decided == call->member;
+    bool next =
+        g->state == SS_GROUP_VOTED && call->seat.group == g && g->decided == call->seat.member;
     if (!next || !ss_in_flight_may_decide(call))
         return SS_PENDING;
     x->moved = true;
@@ -381,14 +383,14 @@ static int step_in_group(struct ss_call *call)
 {
     int status = step_joint(call);
 
-    if (!call->group || call->group->state == SS_GROUP_OPEN)
-        call->idle_steps = 0;
+    if (!call->seat.group || call->seat.group->state == SS_GROUP_OPEN)
+        call->wait.steps = 0;
     return status;
 }
 
 static enum ss_phase waits_for(const struct ss_call *call, int *peer)
 {
-    const struct ss_group *g = call->group;
+    const struct ss_group *g = call->seat.group;
 
     if (g && exchanges(g))
         return ss_exchange_waiting(&g->c.x, peer);
@@ -401,9 +403,9 @@ static void cancel(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
 
-    if (call->group && call->group->state != SS_GROUP_FAILED)
-        ss_group_fail(call->group, x->failed, x->failed_peer, x->failed_phase);
-    if (call->group)
+    if (call->seat.group && call->seat.group->state != SS_GROUP_FAILED)
+        ss_group_fail(call->seat.group, x->failed, x->failed_peer, x->failed_phase);
+    if (call->seat.group)
         ss_group_leave(call);
     ss_exchange_cancel(x);
 }
@@ -412,7 +414,7 @@ static void cancel(struct ss_call *call)
 
 static int step_exchange(struct ss_call *call)
 {
-    struct ss_group *g = call->group;
+    struct ss_group *g = call->seat.group;
 
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
@@ -442,18 +444,18 @@ static void release_one(struct ss_group *g)
 
 static void decided(struct ss_call *call)
 {
-    struct ss_group *g = call->group;
+    struct ss_group *g = call->seat.group;
 
     g->decided++;
     if (ss_call_is_driven_by(call, &ss_algorithm_driver) && ss_group_takes(g, call))
         ss_call_drive(call, &exchange_driver);
     else
-        g->members[call->member] = NULL;
+        g->members[call->seat.member] = NULL;
     if (g->decided == g->voted && ss_group_start(g))
         count(call->f.comm, &(struct ss_merged_record){.exchanges = 1, .merged = g->merged});
     else if (g->decided == g->voted)
         release_one(g);
-    if (!ss_call_is_driven_by(call, &exchange_driver) && call->group)
+    if (!ss_call_is_driven_by(call, &exchange_driver) && call->seat.group)
         ss_group_leave(call);
 }
 
@@ -467,16 +469,17 @@ const struct ss_driver ss_group_vote_driver = {.then = SS_THEN_DECIDE,
 bool ss_group_counts(const struct ss_call *call)
 {
     return !ss_call_is_driven_by(call, &ss_group_vote_driver) ||
-           (call->group && call->group->state != SS_GROUP_OPEN);
+           (call->seat.group && call->seat.group->state != SS_GROUP_OPEN);
 }
 
 bool ss_call_rests(const struct ss_call *call)
 {
-    const struct ss_group *g = call->group;
+    const struct ss_group *g = call->seat.group;
 
     if (ss_call_is_driven_by(call, &ss_group_vote_driver) && g)
-        return call->member > 0 && (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_AGREEING ||
-                                    (g->state == SS_GROUP_VOTED && g->decided != call->member));
+        return call->seat.member > 0 &&
+               (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_AGREEING ||
+                (g->state == SS_GROUP_VOTED && g->decided != call->seat.member));
     return ss_call_is_driven_by(call, &exchange_driver) && g && call != g->first &&
            (g->state == SS_GROUP_VOTED || g->state == SS_GROUP_RUNNING ||
             g->state == SS_GROUP_DRAINING);

@@ -33,7 +33,7 @@ void ss_grouping_forget(struct ss_grouping *gs);
 
 /* Returns true if a call may merge with others, as all ranks know. Called once the call's lane is
  * known. */
-bool ss_group_may_merge(const struct ss_call *call);
+bool ss_group_may_merge(const struct ss_feedback *f);
 
 /* Returns the bytes of a whole part as long as no plan holds. */
 static inline uint64_t ss_group_bytes(const struct ss_comm *comm)

@@ -25,7 +25,7 @@ int ss_group_reserve(struct ss_group *g)
     x->work = &g->work;
     x->n = c->out_n = n < SS_WINDOW ? n : SS_WINDOW - 1;
     x->bytes_sent = 0;
-    if (g->members[0]->plans && ss_agree_reserve(x) != SS_OK)
+    if (g->members[0]->seat.plans && ss_agree_reserve(x) != SS_OK)
         return SS_ERR_MEMORY;
     return ss_in_reserve(x, false) == SS_OK && ss_fill_reserve(c) == SS_OK ? SS_OK : SS_ERR_MEMORY;
 }
@@ -34,11 +34,11 @@ int ss_group_reserve(struct ss_group *g)
 
 /* Returns true if the bits of an element do not depend on its neighbours, since it is not rounded
  * in a bucket. */
-static bool is_plain(const struct ss_call *call)
+static bool is_plain(const struct ss_feedback *f)
 {
-    const struct ss_settings *s = call->f.comm->settings;
+    const struct ss_settings *s = f->comm->settings;
 
-    return !call->f.topk || (s->values == SS_VALUES_SAME && s->quant == SS_VALUES_SAME);
+    return !f->topk || (s->values == SS_VALUES_SAME && s->quant == SS_VALUES_SAME);
 }
 
 static bool fits(const struct ss_group *g, const struct ss_call *call)
@@ -46,7 +46,7 @@ static bool fits(const struct ss_group *g, const struct ss_call *call)
     const struct ss_exchange *x = &call->f.c.x;
 
     return call->row == g->row && x->type == g->c.x.type && g->c.x.n + x->n < SS_WINDOW &&
-           g->memory + call->memory <= (double)call->f.vote.ballot.memory_min;
+           g->memory + call->seat.memory <= (double)call->f.vote.ballot.memory_min;
 }
 
 bool ss_group_takes(struct ss_group *g, const struct ss_call *call)
@@ -54,7 +54,7 @@ bool ss_group_takes(struct ss_group *g, const struct ss_call *call)
     const struct ss_exchange *x = &call->f.c.x;
 
     if (g->voted < 2 || (call->f.vote.ballot.flags & SS_VOTE_APART) || !call->row->elementwise ||
-        !is_plain(call))
+        !is_plain(&call->f))
         return false;
     if (g->merged == 0) {
         g->first = call;
@@ -68,7 +68,7 @@ bool ss_group_takes(struct ss_group *g, const struct ss_call *call)
     g->segments[g->merged++] =
         (struct ss_segment){.at = call->f.c.out, .first = g->c.x.n, .n = x->n};
     g->c.x.n += x->n;
-    g->memory += call->memory;
+    g->memory += call->seat.memory;
     return true;
 }
 
@@ -200,7 +200,7 @@ void ss_group_share(struct ss_group *g, struct ss_call *call)
 {
     const struct ss_coll *c = &g->c;
     struct ss_exchange *x = &call->f.c.x;
-    uint64_t before = g->before[call->member], own = call->f.c.own.nnz + 1;
+    uint64_t before = g->before[call->seat.member], own = call->f.c.own.nnz + 1;
     uint64_t all = c->own.nnz + g->merged;
     double share = (double)own / (double)all;
 
@@ -210,5 +210,5 @@ void ss_group_share(struct ss_group *g, struct ss_call *call)
     x->spans.times.merge += share * c->x.spans.times.merge;
     x->spans.times.coding += share * c->x.spans.times.coding;
     call->f.c.fill.left = 0; /* the result is written */
-    call->beside = true;
+    call->turn.overlapped = true;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/call/call_impl.h"
 #include "core/plan/merging.h"
 #include "core/stream/agreement.h"
 
@@ -169,15 +170,15 @@ static void note_begin(struct ss_group_plan *p, const struct ss_exchange *x, uin
     p->selected = 0;
 }
 
-void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call)
+void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_exchange *x)
 {
-    p->selected += call->f.c.x.spans.times.scan;
+    p->selected += x->spans.times.scan;
 }
 
-void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call)
+void ss_group_plan_voted(struct ss_group_plan *p, uint32_t position, uint64_t entries)
 {
-    if (p->period > 0 && call->position < p->period)
-        p->nnz[call->position] = call->f.vote.ballot.nnz_max;
+    if (p->period > 0 && position < p->period)
+        p->nnz[position] = entries;
 }
 
 /* For the report. */
@@ -238,48 +239,48 @@ static void ask(struct ss_group_plan *p)
     plan_after(p, p->index, p->pause); /* should this agreement fail */
 }
 
-struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *call)
+struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, const struct ss_feedback *f)
 {
-    struct ss_group_cut cut = {0};
+    struct ss_group_cut cut = {.position = SS_MERGED};
 
-    follow(p, ss_lane_hash(&call->key));
-    call->position = SS_MERGED;
+    follow(p, ss_lane_hash(&f->key));
     if (p->period == 0)
         return cut;
     uint32_t at = (uint32_t)((p->index - p->base) % p->period);
-    call->position = at;
-    note_begin(p, &call->f.c.x, at);
+    cut.position = at;
+    note_begin(p, &f->c.x, at);
     take_effect(p, at);
     if (p->planning > 0 && p->index >= p->planning) {
-        call->plans = true;
+        cut.plans = true;
         ask(p);
     }
     cut.planned = p->now.from > 0;
-    cut.begins = call->plans || (cut.planned && p->now.begins[at]);
+    cut.begins = cut.plans || (cut.planned && p->now.begins[at]);
     cut.ends = cut.planned && p->now.begins[(at + 1) % p->period];
     return cut;
 }
 
 /* ---- the plan ---- */
 
-static struct ss_merging_costs costs_of(const struct ss_call *call)
+static struct ss_merging_costs costs_of(const struct ss_feedback *f)
 {
-    const struct ss_shape s = ss_ballot_shape_alone(call);
-    const bool fixed = ss_costs_fixed(call->f.comm->settings);
+    const struct ss_shape s = ss_ballot_shape_alone(f);
+    const bool fixed = ss_costs_fixed(f->comm->settings);
     const double others = s.size - 1;
 
     return (struct ss_merging_costs){
         .element = fixed ? 1e-9 : s.scan, /* whether this rank selects is its own matter */
         .group = HANDLING,
         .exchange = s.vote + s.alpha * (1 + 0.1 * (others - 1)),
-        .entry = others * s.beta * (double)(sizeof(uint32_t) + call->f.c.x.esize) +
+        .entry = others * s.beta * (double)(sizeof(uint32_t) + f->c.x.esize) +
                  (others + 1) * (s.code + s.merge),
     };
 }
 
-void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, struct ss_exchange *x)
+void ss_group_plan_start(struct ss_group_plan *p, const struct ss_feedback *f,
+                         struct ss_exchange *x)
 {
-    p->costs = costs_of(call);
+    p->costs = costs_of(f);
     ss_agree_start(x, &p->agree, p->words, 0, 2 * (size_t)p->asked_period + 1, 0);
 }
 

@@ -9,7 +9,7 @@
 #ifndef CORE_CALL_GROUP_PLAN_H
 #define CORE_CALL_GROUP_PLAN_H
 
-#include "core/call/call_impl.h"
+#include "core/feedback/feedback.h"
 
 struct ss_group_plan;
 
@@ -20,17 +20,20 @@ void ss_group_plan_free(struct ss_group_plan *p);
 struct ss_group_cut {
     bool planned;      /* a plan holds */
     bool begins, ends; /* a part begins, or ends, with the call */
+    bool plans;        /* the call agrees on a plan after its vote */
+    uint32_t position; /* position in the period, SS_MERGED: there is no period */
 };
 /* Takes in the next call that may merge, once it has its number. A call that plans begins a part
- * and has call->plans set. */
-struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *call);
-/* Notes the seconds of the call's selection, and the entries that its vote found. */
-void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call);
-void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call);
+ * and agrees on a plan after its vote. */
+struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, const struct ss_feedback *f);
+/* Notes the seconds of a call's selection; the most entries of a rank, as the call's vote found
+ * them. */
+void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_exchange *x);
+void ss_group_plan_voted(struct ss_group_plan *p, uint32_t position, uint64_t entries);
 
 /* Agree on a plan after the vote of a call that plans. ss_group_plan_step returns SS_PENDING or
  * SS_OK. */
-void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,
+void ss_group_plan_start(struct ss_group_plan *p, const struct ss_feedback *f,
                          struct ss_exchange *x);
 int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x);
 

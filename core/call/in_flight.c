@@ -35,9 +35,9 @@ static bool is_busy(const struct ss_comm *comm, unsigned slot)
 
 static void link_open(struct ss_comm *comm, struct ss_call *call)
 {
-    call->next_open = comm->open;
-    call->newer = NULL;
-    *(comm->open ? &comm->open->newer : &comm->oldest) = call;
+    call->turn.next_open = comm->open;
+    call->turn.newer = NULL;
+    *(comm->open ? &comm->open->turn.newer : &comm->oldest) = call;
     comm->open = call;
     comm->busy[call->slot / BITS] |= 1ULL << call->slot % BITS;
     comm->idle -= ss_work_size(&comm->works[call->slot]);
@@ -45,11 +45,11 @@ static void link_open(struct ss_comm *comm, struct ss_call *call)
 
 static void unlink_open(struct ss_comm *comm, struct ss_call *call)
 {
-    *(call->newer ? &call->newer->next_open : &comm->open) = call->next_open;
-    *(call->next_open ? &call->next_open->newer : &comm->oldest) = call->newer;
+    *(call->turn.newer ? &call->turn.newer->turn.next_open : &comm->open) = call->turn.next_open;
+    *(call->turn.next_open ? &call->turn.next_open->turn.newer : &comm->oldest) = call->turn.newer;
     comm->busy[call->slot / BITS] &= ~(1ULL << call->slot % BITS);
     comm->idle += ss_work_size(&comm->works[call->slot]);
-    comm->room -= call->room;
+    comm->room -= call->turn.room;
 }
 
 static void unlink_all(struct ss_comm *comm)
@@ -61,7 +61,7 @@ static void unlink_all(struct ss_comm *comm)
 
 void ss_comm_begin_anew(struct ss_comm *comm)
 {
-    for (struct ss_call *call = comm->open; call; call = call->next_open)
+    for (struct ss_call *call = comm->open; call; call = call->turn.next_open)
         if (call->f.c.x.spans.trace)
             ss_spans_close(&call->f.c.x.spans, NULL, ss_now(&call->f.c.x));
     unlink_all(comm);
@@ -90,9 +90,9 @@ unsigned ss_in_flight_count(const struct ss_call *from)
     const struct ss_group *group = NULL;
     unsigned count = 0;
 
-    for (const struct ss_call *o = from; o; o = o->next_open) {
-        count += ss_group_counts(o) && (!o->group || o->group != group);
-        group = o->group;
+    for (const struct ss_call *o = from; o; o = o->turn.next_open) {
+        count += ss_group_counts(o) && (!o->seat.group || o->seat.group != group);
+        group = o->seat.group;
     }
     return count;
 }
@@ -106,9 +106,9 @@ struct ss_call *ss_comm_slot(struct ss_comm *comm)
         most = comm->t->calls / 2;
     if (!last)
         return comm->slots[0];
-    if (!last->passed || last->alone)
+    if (!last->turn.passed || last->turn.alone)
         return NULL;
-    bool full = comm->starts + 1 - comm->oldest->index >= most;
+    bool full = comm->starts + 1 - comm->oldest->turn.index >= most;
     if (full) /* waiting for more calls would be in vain */
         ss_comm_hurry(comm);
     /* A group is under way once it votes (core/call/group.c). */
@@ -153,7 +153,7 @@ void ss_in_flight_give_back(struct ss_call *call)
 /* A blocking call starts when all others have ended, on every rank. */
 void ss_in_flight_set_from(const struct ss_call *call, uint64_t *from)
 {
-    uint64_t at = call->index + (call->f.nonblocking ? call->f.comm->window : 1);
+    uint64_t at = call->turn.index + (call->f.nonblocking ? call->f.comm->window : 1);
 
     if (*from == 0 || at < *from)
         *from = at;
@@ -161,13 +161,13 @@ void ss_in_flight_set_from(const struct ss_call *call, uint64_t *from)
 
 bool ss_in_flight_is_from(const struct ss_call *call, uint64_t from)
 {
-    return from > 0 && (call->index >= from || !call->f.nonblocking);
+    return from > 0 && (call->turn.index >= from || !call->f.nonblocking);
 }
 
 /* Returns true if the call with this index has ended on every rank when `call` starts. */
 static bool has_ended(const struct ss_call *call, uint64_t index)
 {
-    return !call->f.nonblocking || index + call->f.comm->window <= call->index;
+    return !call->f.nonblocking || index + call->f.comm->window <= call->turn.index;
 }
 
 /* ---- turns ---- */
@@ -176,7 +176,7 @@ void ss_in_flight_enter(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
 
-    call->index = ++comm->starts;
+    call->turn.index = ++comm->starts;
     if (!call->f.nonblocking)
         unlink_all(comm);
     link_open(comm, call);
@@ -188,9 +188,8 @@ void ss_in_flight_leave(struct ss_call *call)
         unlink_open(call->f.comm, call);
 }
 
-size_t ss_in_flight_most_memory(const struct ss_call *call)
+size_t ss_in_flight_most_memory(const struct ss_exchange *x)
 {
-    const struct ss_exchange *x = &call->f.c.x;
     size_t entry = sizeof(uint32_t) + x->esize, n = (size_t)x->n;
     size_t chunk = n < SS_CHUNK_ENTRIES ? n : SS_CHUNK_ENTRIES, size = (size_t)x->t->size;
     size_t messages = 4 + 2 * (size < SS_RECV_WINDOW ? size : SS_RECV_WINDOW);
@@ -210,9 +209,9 @@ static bool is_room(const struct ss_call *call)
     left = left > used ? left - used : 0;
     if (comm->room <= left) /* enough even if no call had anything yet */
         return true;
-    for (const struct ss_call *o = call; o; o = o->next_open) {
+    for (const struct ss_call *o = call; o; o = o->turn.next_open) {
         size_t has = ss_work_size(&comm->works[o->slot]);
-        size_t may = o->room > has ? o->room - has : 0;
+        size_t may = o->turn.room > has ? o->turn.room - has : 0;
         if (may > left)
             return false;
         left -= may;
@@ -227,12 +226,12 @@ static bool wants_to_be_alone(const struct ss_call *call)
     const struct ss_comm *comm = call->f.comm;
     const struct ss_settings *s = comm->settings;
     const struct ss_exchange *x = &call->f.c.x;
-    const struct ss_lane *lane = call->lane;
-    bool learns =
-        !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe && !ss_group_may_merge(call);
+    const struct ss_lane *lane = call->f.lane;
+    bool learns = !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe &&
+                  !ss_group_may_merge(&call->f);
 
-    return !call->f.nonblocking || x->n >= SS_WINDOW || call->key.window > 0 || lane->turns == 0 ||
-           !comm->costs_agreed || comm->rounds || x->place->ops->remote ||
+    return !call->f.nonblocking || x->n >= SS_WINDOW || call->f.key.window > 0 ||
+           lane->turns == 0 || !comm->costs_agreed || comm->rounds || x->place->ops->remote ||
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }
 
@@ -240,32 +239,32 @@ bool ss_in_flight_may_go(const struct ss_call *call)
 {
     unsigned most = call->f.comm->settings->in_flight;
 
-    return ss_in_flight_count(call->next_open) < (most > 0 ? most : 1);
+    return ss_in_flight_count(call->turn.next_open) < (most > 0 ? most : 1);
 }
 
 bool ss_in_flight_lane_turn(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
-    bool first = !call->next_open;
+    bool first = !call->turn.next_open;
 
-    if (!call->lane && !first && !ss_comm_knows_lane(comm, &call->key))
+    if (!call->f.lane && !first && !ss_comm_knows_lane(comm, &call->f.key))
         return false;
-    if (!call->lane)
-        call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
-    call->alone = wants_to_be_alone(call);
-    comm->room -= call->room;
-    call->room = call->alone ? 0 : ss_in_flight_most_memory(call);
-    comm->room += call->room;
-    if (first || call->alone)
+    if (!call->f.lane)
+        call->f.lane = ss_comm_lane(comm, &call->f.key, call->reported_n, call->reported_type);
+    call->turn.alone = wants_to_be_alone(call);
+    comm->room -= call->turn.room;
+    call->turn.room = call->turn.alone ? 0 : ss_in_flight_most_memory(&call->f.c.x);
+    comm->room += call->turn.room;
+    if (first || call->turn.alone)
         return first;
-    if (comm->grouping && !ss_group_may_merge(call) && !ss_in_flight_may_go(call))
+    if (comm->grouping && !ss_group_may_merge(&call->f) && !ss_in_flight_may_go(call))
         return false;
     return is_room(call);
 }
 
 bool ss_in_flight_tensor_turn(const struct ss_call *call)
 {
-    for (const struct ss_call *o = call->next_open; o; o = o->next_open)
+    for (const struct ss_call *o = call->turn.next_open; o; o = o->turn.next_open)
         if (call->f.tensor && o->f.tensor == call->f.tensor)
             return false;
     return true;
@@ -275,7 +274,7 @@ bool ss_in_flight_tensor_turn(const struct ss_call *call)
  * may be under way than results are kept, a nonblocking call uses none. */
 static struct ss_lane_result known_result(const struct ss_call *call)
 {
-    const struct ss_lane_result *r = call->lane->results;
+    const struct ss_lane_result *r = call->f.lane->results;
     struct ss_lane_result last = {0};
 
     if (call->f.comm->grouping && call->f.nonblocking)
@@ -288,52 +287,52 @@ static struct ss_lane_result known_result(const struct ss_call *call)
 
 void ss_in_flight_pass(struct ss_call *call)
 {
-    struct ss_lane *lane = call->lane;
+    struct ss_lane *lane = call->f.lane;
 
-    call->passed = true;
-    call->turn = ++lane->turns;
-    call->measured = lane->planned_call;
-    call->past = known_result(call);
-    for (struct ss_call *o = call; call->next_open && o; o = o->next_open)
-        o->beside = true;
+    call->turn.passed = true;
+    call->turn.on_lane = ++lane->turns;
+    call->turn.measured = lane->planned_call;
+    call->turn.past = known_result(call);
+    for (struct ss_call *o = call; call->turn.next_open && o; o = o->turn.next_open)
+        o->turn.overlapped = true;
 }
 
 void ss_in_flight_add_result(struct ss_call *call)
 {
-    struct ss_lane_result *oldest = call->lane->results;
+    struct ss_lane_result *oldest = call->f.lane->results;
 
     for (int i = 1; i < SS_BESIDE; i++)
-        if (call->lane->results[i].index < oldest->index)
-            oldest = &call->lane->results[i];
-    *oldest =
-        (struct ss_lane_result){call->index, call->f.c.result_nnz, call->f.vote.ballot.nnz_sum};
+        if (call->f.lane->results[i].index < oldest->index)
+            oldest = &call->f.lane->results[i];
+    *oldest = (struct ss_lane_result){call->turn.index, call->f.c.result_nnz,
+                                      call->f.vote.ballot.nnz_sum};
 }
 
 /* ---- decisions ---- */
 
 bool ss_in_flight_may_decide(const struct ss_call *call)
 {
-    for (const struct ss_call *o = call->next_open; o; o = o->next_open)
-        if (o->lane == call->lane && !o->decided)
+    for (const struct ss_call *o = call->turn.next_open; o; o = o->turn.next_open)
+        if (o->f.lane == call->f.lane && !o->decided)
             return false;
     return true;
 }
 
 void ss_in_flight_set_skip(struct ss_call *call)
 {
-    struct ss_lane *lane = call->lane;
+    struct ss_lane *lane = call->f.lane;
 
-    lane->skip_index = call->index;
-    lane->skip_until = call->turn + lane->history.skip;
+    lane->skip_index = call->turn.index;
+    lane->skip_until = call->turn.on_lane + lane->history.skip;
     lane->pieces = call->f.vote.ballot.flags & SS_VOTE_PIECES;
 }
 
 bool ss_in_flight_is_skipped(const struct ss_call *call)
 {
-    return call->lane->history.skip > 0 && call->turn <= call->lane->skip_until;
+    return call->f.lane->history.skip > 0 && call->turn.on_lane <= call->f.lane->skip_until;
 }
 
 bool ss_in_flight_starts_skipped(const struct ss_call *call)
 {
-    return ss_in_flight_is_skipped(call) && has_ended(call, call->lane->skip_index);
+    return ss_in_flight_is_skipped(call) && has_ended(call, call->f.lane->skip_index);
 }

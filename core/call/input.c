@@ -9,15 +9,14 @@ enum { RESERVE, INPUT, SAMPLED, SCANNED, RESCANNED, CLAIMED, SURVEYED, EXTRAS, J
 
 /* Returns true if the input has too many entries to be extracted. If the plan may choose, the rank
  * then votes for dense. */
-static bool too_dense(const struct ss_call *call)
+static bool too_dense(const struct ss_feedback *f)
 {
-    const struct ss_exchange *x = &call->f.c.x;
-    const struct ss_settings *s = call->f.comm->settings;
+    const struct ss_exchange *x = &f->c.x;
+    const struct ss_settings *s = f->comm->settings;
     enum ss_algorithm a = s->algorithm;
     bool forced = a != SS_AUTO && a != SS_DENSE && !ss_keeps_global(a) && !s->observe;
 
-    return !forced &&
-           (double)call->f.c.scan.nnz > ss_plan_dense_from(call->f.c.kind, x->n, x->t->size);
+    return !forced && (double)f->c.scan.nnz > ss_plan_dense_from(f->c.kind, x->n, x->t->size);
 }
 
 /* If the last input of a lane was too dense, a sample is taken first, at random places since
@@ -27,20 +26,19 @@ static bool too_dense(const struct ss_call *call)
 enum { SAMPLE_RUNS = 256, SAMPLE_RUN = 64, SAMPLE_FROM = 1 << 18 }; /* elements */
 static const double NO_DOUBT = 1.05;                                /* ten standard deviations */
 
-static bool to_sample(const struct ss_call *call)
+static bool to_sample(const struct ss_feedback *f)
 {
-    const struct ss_settings *s = call->f.comm->settings;
+    const struct ss_settings *s = f->comm->settings;
 
-    return call->lane->was_dense && !call->lane->holds && call->f.c.in_n >= SAMPLE_FROM &&
-           !s->observe;
+    return f->lane->was_dense && !f->lane->holds && f->c.in_n >= SAMPLE_FROM && !s->observe;
 }
 
 /* Scans the non-zero entries of the input. The first pass extracts into the work space of the last
  * call, as far as the entries fit, and counts the others. Unless the input is dense anyway, a
  * second pass extracts these. */
-static int start_scan(struct ss_call *call)
+static int start_scan(struct ss_feedback *f)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
     struct ss_work *w = x->work;
     size_t room = w->own_idx.size / sizeof(uint32_t);
@@ -58,14 +56,14 @@ static int start_scan(struct ss_call *call)
     return SS_OK;
 }
 
-static int start_sample(struct ss_call *call)
+static int start_sample(struct ss_look *look)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &look->f->c;
     struct ss_sample *s = &c->x.work->sample;
 
     if (ss_sample_reserve(&c->x, s, SAMPLE_RUNS, SAMPLE_RUNS * SAMPLE_RUN) != SS_OK) {
-        call->look = SCANNED;
-        return start_scan(call);
+        look->at = SCANNED;
+        return start_scan(look->f);
     }
     for (uint64_t r = 0; r < SAMPLE_RUNS; r++) {
         uint64_t part = c->in_n / SAMPLE_RUNS;
@@ -77,9 +75,9 @@ static int start_sample(struct ss_call *call)
     return SS_OK;
 }
 
-static bool sampled_dense(struct ss_call *call)
+static bool sampled_dense(struct ss_feedback *f)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &f->c;
     const size_t of = SAMPLE_RUNS * SAMPLE_RUN;
     struct ss_scan seen;
 
@@ -88,25 +86,25 @@ static bool sampled_dense(struct ss_call *call)
         return false;
     c->scan = (struct ss_scan){.stop = (size_t)c->in_n};
     c->scan.nnz = (size_t)((double)seen.nnz / (double)of / NO_DOUBT * (double)c->in_n);
-    if (!too_dense(call))
+    if (!too_dense(f))
         return false;
     c->scan.nnz = (size_t)((double)seen.nnz / (double)of * (double)c->in_n);
     return true;
 }
 
 /* Returns true if a second pass must follow the first. */
-static bool scan_again(struct ss_call *call)
+static bool scan_again(struct ss_feedback *f)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &f->c;
 
     c->own.nnz = c->scan.stored;
-    call->lane->was_dense = too_dense(call);
-    return c->scan.stored < c->scan.nnz && !call->lane->was_dense;
+    f->lane->was_dense = too_dense(f);
+    return c->scan.stored < c->scan.nnz && !f->lane->was_dense;
 }
 
-static int start_rest(struct ss_call *call)
+static int start_rest(struct ss_look *look)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &look->f->c;
     struct ss_exchange *x = &c->x;
 
     if (ss_stream_reserve_own(x, &c->own, c->scan.nnz, c->own.nnz) != SS_OK)
@@ -115,13 +113,12 @@ static int start_rest(struct ss_call *call)
         x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
                             (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
                             c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
-                            c->own.capacity - c->own.nnz, &call->rest);
+                            c->own.capacity - c->own.nnz, &look->rest);
     return SS_OK;
 }
 
-static uint64_t largest_part(const struct ss_call *call)
+static uint64_t largest_part(const struct ss_coll *c)
 {
-    const struct ss_coll *c = &call->f.c;
     const struct ss_exchange *x = &c->x;
     uint64_t most = 0;
     size_t before = 0;
@@ -147,9 +144,8 @@ static uint64_t largest_part(const struct ss_call *call)
 
 /* Books the seconds of a selection per element. A selection that finds its threshold anew, once in
  * a period, takes longer and is left out. */
-static void book_cost(struct ss_call *call, double seconds)
+static void book_cost(struct ss_feedback *f, double seconds)
 {
-    struct ss_feedback *f = &call->f;
     struct ss_tensor *t = f->tensor;
 
     if (!f->topk)
@@ -169,10 +165,10 @@ double ss_select_cost(const struct ss_feedback *f)
     return least * (1 + 4.0 / (double)f->comm->settings->tensors.threshold_period);
 }
 
-static int reserve(struct ss_call *call)
+static int reserve(struct ss_feedback *f)
 {
-    struct ss_exchange *x = &call->f.c.x;
-    const struct ss_settings *s = call->f.comm->settings;
+    struct ss_exchange *x = &f->c.x;
+    const struct ss_settings *s = f->comm->settings;
     bool rounded = s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME;
     int status =
         x->place->ops->reserve(x->place, x->type, &(struct ss_place_need){.n = (size_t)x->n});
@@ -180,20 +176,19 @@ static int reserve(struct ss_call *call)
     if (status == SS_OK)
         status = ss_in_reserve(x, rounded);
 
-    if (status == SS_OK && (call->f.topk || call->f.resting))
+    if (status == SS_OK && (f->topk || f->resting))
         status = ss_agree_reserve(x);
     if (status == SS_OK)
-        status = ss_fill_reserve(&call->f.c);
-    if (status == SS_OK && !call->f.comm->costs_agreed)
+        status = ss_fill_reserve(&f->c);
+    if (status == SS_OK && !f->comm->costs_agreed)
         status = ss_calibrate_reserve(x);
     return status;
 }
 
 /* Returns true if claims may stay in their place. The place must encode, and so must the algorithm,
  * if it is known. With MERGE such a call goes alone. */
-static bool may_stay(const struct ss_call *call)
+static bool may_stay(const struct ss_feedback *f)
 {
-    const struct ss_feedback *f = &call->f;
     const struct ss_place_ops *ops = f->c.x.place->ops;
     const uint64_t by_rule = ss_topk_forced(f);
     const enum ss_algorithm a =
@@ -204,111 +199,111 @@ static bool may_stay(const struct ss_call *call)
     return a == SS_AUTO || a == SS_DENSE || ss_rows(f->c.kind)[a]->stays;
 }
 
-static int start_input(struct ss_call *call)
+static int start_input(struct ss_look *look)
 {
-    struct ss_feedback *f = &call->f;
-    bool sample = to_sample(call);
+    struct ss_feedback *f = look->f;
+    bool sample = to_sample(f);
 
-    call->sampled = false;
-    call->look = EXTRAS;
+    look->sampled = false;
+    look->at = EXTRAS;
     if (f->resting) {
         ss_topk_rest(f);
         return SS_OK;
     }
-    f->stays = may_stay(call);
-    call->look = f->topk ? CLAIMED : sample ? SAMPLED : SCANNED;
-    return f->topk ? ss_topk_select(f) : sample ? start_sample(call) : start_scan(call);
+    f->stays = may_stay(f);
+    look->at = f->topk ? CLAIMED : sample ? SAMPLED : SCANNED;
+    return f->topk ? ss_topk_select(f) : sample ? start_sample(look) : start_scan(f);
 }
 
-static enum ss_span look_span(const struct ss_call *call)
+static enum ss_span look_span(const struct ss_feedback *f)
 {
-    return call->f.topk ? SS_SPAN_SELECT : SS_SPAN_SCAN;
+    return f->topk ? SS_SPAN_SELECT : SS_SPAN_SCAN;
 }
 
-static void leave_input(struct ss_call *call)
+static void leave_input(struct ss_look *look)
 {
-    struct ss_coll *c = &call->f.c;
+    struct ss_coll *c = &look->f->c;
     struct ss_exchange *x = &c->x;
-    double seconds = ss_span_end(x, look_span(call), call->look_begin) - call->look_begin;
+    double seconds = ss_span_end(x, look_span(look->f), look->begin) - look->begin;
 
-    c->part_max = largest_part(call);
-    if (c->in_n >= 4096 && !call->sampled)
-        book_cost(call, seconds / (double)c->in_n);
-    call->look = EXTRAS;
+    c->part_max = largest_part(&look->f->c);
+    if (c->in_n >= 4096 && !look->sampled)
+        book_cost(look->f, seconds / (double)c->in_n);
+    look->at = EXTRAS;
 }
 
-static int step_look(struct ss_call *call)
+static int step_look(struct ss_look *look)
 {
-    struct ss_feedback *f = &call->f;
+    struct ss_feedback *f = look->f;
 
-    switch (call->look) {
+    switch (look->at) {
     case RESERVE:
-        call->look = INPUT;
-        return reserve(call);
+        look->at = INPUT;
+        return reserve(f);
     case INPUT:
-        return start_input(call);
+        return start_input(look);
     case SAMPLED:
-        call->sampled = sampled_dense(call);
-        if (call->sampled) {
-            leave_input(call);
+        look->sampled = sampled_dense(f);
+        if (look->sampled) {
+            leave_input(look);
             return SS_OK;
         }
-        call->look = SCANNED;
-        return start_scan(call);
+        look->at = SCANNED;
+        return start_scan(f);
     case SCANNED:
-        if (scan_again(call)) {
-            call->look = RESCANNED;
-            return start_rest(call);
+        if (scan_again(f)) {
+            look->at = RESCANNED;
+            return start_rest(look);
         }
-        leave_input(call);
+        leave_input(look);
         return SS_OK;
     case RESCANNED:
-        f->c.own.nnz += call->rest.stored;
-        leave_input(call);
+        f->c.own.nnz += look->rest.stored;
+        leave_input(look);
         return SS_OK;
     case CLAIMED:
         ss_topk_selected(f);
-        call->look = SURVEYED;
+        look->at = SURVEYED;
         if (f->c.own.stays)
             ss_topk_survey(f);
         return SS_OK;
     case SURVEYED:
         if (f->c.own.stays)
             ss_topk_surveyed(f);
-        leave_input(call);
+        leave_input(look);
         return SS_OK;
     case EXTRAS:
-        call->look = JOINS;
+        look->at = JOINS;
         ss_look_start(f);
         if (f->comm->settings->observe)
-            ss_observe_sample(call);
+            ss_observe_sample(look);
         return SS_OK;
     default:
-        call->look = SEEN;
+        look->at = SEEN;
         ss_look_on(f);
         return SS_OK;
     }
 }
 
-void ss_call_look_start(struct ss_call *call, enum ss_look_from from)
+void ss_call_look_start(struct ss_look *look, enum ss_look_from from)
 {
-    struct ss_exchange *x = &call->f.c.x;
+    struct ss_exchange *x = &look->f->c.x;
     static const int first[] = {
         [SS_LOOK_ALL] = RESERVE, [SS_LOOK_INPUT] = INPUT, [SS_LOOK_EXTRAS] = EXTRAS};
 
-    call->look = first[from];
-    call->look_status = SS_OK;
-    call->made_way = false;
-    if (from == SS_LOOK_EXTRAS || call->f.resting)
+    look->at = first[from];
+    look->status = SS_OK;
+    look->made_way = false;
+    if (from == SS_LOOK_EXTRAS || look->f->resting)
         return;
-    ss_trace_end(x, look_span(call)); /* begins anew if memory was short */
-    call->look_begin = ss_span_begin(x, look_span(call));
+    ss_trace_end(x, look_span(look->f)); /* begins anew if memory was short */
+    look->begin = ss_span_begin(x, look_span(look->f));
 }
 
-static bool make_way(struct ss_call *call)
+static bool make_way(struct ss_feedback *f)
 {
-    struct ss_work *work = call->f.c.x.work;
-    bool kept = ss_work_kept(work) > 0, idle = ss_in_flight_drop_idle(call->f.comm);
+    struct ss_work *work = f->c.x.work;
+    bool kept = ss_work_kept(work) > 0, idle = ss_in_flight_drop_idle(f->comm);
 
     ss_work_drop(work);
     return kept || idle;
@@ -316,44 +311,44 @@ static bool make_way(struct ss_call *call)
 
 /* Ends a look that failed. If memory is short, work space of other collectives is freed once and
  * the look begins anew. If it fails for good, the vote still gets the facts about the tensor. */
-static void look_failed(struct ss_call *call, int status)
+static void look_failed(struct ss_look *look, int status)
 {
-    if (status == SS_ERR_MEMORY && !call->made_way && make_way(call)) {
-        ss_call_look_start(call, SS_LOOK_ALL);
-        call->made_way = true;
+    if (status == SS_ERR_MEMORY && !look->made_way && make_way(look->f)) {
+        ss_call_look_start(look, SS_LOOK_ALL);
+        look->made_way = true;
         return;
     }
-    call->look_status = status;
-    if (call->look == CLAIMED && status != SS_ERR_MEMORY)
-        ss_topk_lost(&call->f);
-    if (call->look >= EXTRAS)
-        ss_look_forget(&call->f);
-    call->look = call->look < EXTRAS ? EXTRAS : SEEN;
+    look->status = status;
+    if (look->at == CLAIMED && status != SS_ERR_MEMORY)
+        ss_topk_lost(look->f);
+    if (look->at >= EXTRAS)
+        ss_look_forget(look->f);
+    look->at = look->at < EXTRAS ? EXTRAS : SEEN;
 }
 
-void ss_call_look_over(struct ss_call *call, int status)
+void ss_call_look_over(struct ss_look *look, int status)
 {
-    if (call->look != CLAIMED || call->f.claimed)
+    if (look->at != CLAIMED || look->f->claimed)
         return;
     if (status == SS_OK)
-        ss_topk_selected(&call->f);
+        ss_topk_selected(look->f);
     else
-        ss_topk_lost(&call->f);
+        ss_topk_lost(look->f);
 }
 
-int ss_call_look(struct ss_call *call)
+int ss_call_look(struct ss_look *look)
 {
-    struct ss_exchange *x = &call->f.c.x;
+    struct ss_exchange *x = &look->f->c.x;
     int status = ss_exchange_poll(x);
 
-    while (status != SS_PENDING && call->look != SEEN) {
+    while (status != SS_PENDING && look->at != SEEN) {
         if (status == SS_OK)
-            status = step_look(call);
+            status = step_look(look);
         if (status < 0)
-            look_failed(call, status);
+            look_failed(look, status);
         status = ss_exchange_poll(x);
     }
-    if (status != SS_PENDING && call->look_status == SS_OK)
-        call->look_status = status;
-    return status == SS_PENDING ? SS_PENDING : call->look_status;
+    if (status != SS_PENDING && look->status == SS_OK)
+        look->status = status;
+    return status == SS_PENDING ? SS_PENDING : look->status;
 }

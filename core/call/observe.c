@@ -31,10 +31,10 @@ static double value_at(enum ss_type type, const void *v, size_t i)
 }
 
 /* Selects the sample's elements that reach the threshold of its k largest. */
-static void take(const struct ss_call *call, struct sample *s, size_t k)
+static void take(const struct ss_feedback *f, struct sample *s, size_t k)
 {
-    const unsigned char *copy = call->f.c.x.work->sample.values.data;
-    const struct ss_exchange *x = &call->f.c.x;
+    const unsigned char *copy = f->c.x.work->sample.values.data;
+    const struct ss_exchange *x = &f->c.x;
     struct ss_exact exact;
     uint64_t in_part = 0;
     int part = 0;
@@ -46,7 +46,7 @@ static void take(const struct ss_call *call, struct sample *s, size_t k)
         s->square += value * value;
         if (ss_magnitude_of(x->type, value) < exact.threshold)
             continue;
-        for (; position >= ss_coll_part(&call->f.c, part + 1); part++)
+        for (; position >= ss_coll_part(&f->c, part + 1); part++)
             in_part = 0;
         in_part++;
         s->taken++;
@@ -56,10 +56,10 @@ static void take(const struct ss_call *call, struct sample *s, size_t k)
 }
 
 /* Returns the entries of the input that DENSITY asks for. */
-static uint64_t asked(const struct ss_call *call)
+static uint64_t asked(const struct ss_feedback *f)
 {
-    const struct ss_exchange *x = &call->f.c.x;
-    const struct ss_settings *s = call->f.comm->settings;
+    const struct ss_exchange *x = &f->c.x;
+    const struct ss_settings *s = f->comm->settings;
 
     if (s->bucket > 0)
         return s->k * ((x->n + s->bucket - 1) / s->bucket);
@@ -88,65 +88,65 @@ static void plan_for(const struct ss_call *call, const struct sample *s, uint64_
     ss_plan_make(&shape, &nothing, plan);
 }
 
-static void book(struct ss_call *call, const struct sample *s, uint64_t k,
+static void book(struct ss_feedback *f, const struct sample *s, uint64_t k,
                  const struct ss_plan *plan)
 {
-    struct ss_lane_record *r = call->lane->record;
+    struct ss_lane_record *r = f->lane->record;
 
-    pthread_mutex_lock(&call->f.comm->stats->lock);
+    pthread_mutex_lock(&f->comm->stats->lock);
     r->topk_samples++;
-    r->topk_density_sum +=
-        (double)(k < call->f.c.scan.nnz ? k : call->f.c.scan.nnz) / (double)call->f.c.x.n;
+    r->topk_density_sum += (double)(k < f->c.scan.nnz ? k : f->c.scan.nnz) / (double)f->c.x.n;
     r->topk_kept_sum += s->square > 0 ? s->kept / s->square : 1;
     for (int a = 0; a < SS_ALGORITHMS; a++) {
         bool runs = plan->seconds[a] >= 0;
         r->topk_seconds[a] += runs ? plan->seconds[a] : (double)INFINITY;
         r->topk_bytes[a] += runs ? plan->bytes[a] : (double)INFINITY;
     }
-    pthread_mutex_unlock(&call->f.comm->stats->lock);
+    pthread_mutex_unlock(&f->comm->stats->lock);
 }
 
 /* Calls of a lane that are looked at: FIRST_LOOKS, then one after BETWEEN_LOOKS others. */
 enum { FIRST_LOOKS = 16, BETWEEN_LOOKS = 7 };
 
-void ss_observe_sample(struct ss_call *call)
+void ss_observe_sample(struct ss_look *look)
 {
-    struct ss_exchange *x = &call->f.c.x;
+    struct ss_exchange *x = &look->f->c.x;
     struct ss_sample *taken = &x->work->sample;
-    uint64_t number = call->lane->observed + 1;
+    uint64_t number = look->f->lane->observed + 1;
     struct sample s = sample_of(x->n);
 
-    call->observed = 0;
-    if ((number & (number - 1)) != 0 || !call->lane->record || call->cannot ||
-        call->f.c.kind != SS_KIND_ALLREDUCE || call->f.c.op != SS_SUM || !ss_type_is_float(x->type))
+    look->observed = 0;
+    if ((number & (number - 1)) != 0 || !look->f->lane->record || look->f->cannot ||
+        look->f->c.kind != SS_KIND_ALLREDUCE || look->f->c.op != SS_SUM ||
+        !ss_type_is_float(x->type))
         return;
     if (ss_sample_reserve(x, taken, s.runs, s.n) != SS_OK)
         return;
     for (size_t r = 0; r < s.runs; r++)
         ss_sample_places(taken)[r] = (struct ss_run){(size_t)(r * s.stride), s.run};
-    ss_sample_take(x, taken, call->f.c.in, s.runs);
-    call->observed = s.n;
+    ss_sample_take(x, taken, look->f->c.in, s.runs);
+    look->observed = s.n;
 }
 
 static void look_topk(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
     struct sample s = sample_of(x->n);
-    uint64_t k = asked(call);
+    uint64_t k = asked(&call->f);
     uint64_t of_sample = (uint64_t)((double)k * (double)s.n / (double)x->n);
     struct ss_plan plan;
 
-    if (call->observed == 0)
+    if (call->look.observed == 0)
         return;
-    take(call, &s, of_sample > 0 ? (size_t)of_sample : 1);
+    take(&call->f, &s, of_sample > 0 ? (size_t)of_sample : 1);
     plan_for(call, &s, k, &plan);
-    book(call, &s, k, &plan);
+    book(&call->f, &s, k, &plan);
 }
 
 void ss_observe(struct ss_call *call)
 {
-    if (++call->lane->observed >= FIRST_LOOKS) {
-        call->lane->history.skip = BETWEEN_LOOKS;
+    if (++call->f.lane->observed >= FIRST_LOOKS) {
+        call->f.lane->history.skip = BETWEEN_LOOKS;
         ss_in_flight_set_skip(call);
     }
     look_topk(call);

@@ -134,40 +134,38 @@ struct ss_rounds_stats ss_comm_rounds_seen(const struct ss_comm *comm, uint64_t 
 /* ---- calls with all ranks ---- */
 
 /* What all ranks know the tensor by. */
-static uint64_t code_of(const struct ss_call *call)
+static uint64_t code_of(const struct ss_feedback *f)
 {
-    return ss_mix(ss_lane_hash(&call->key), ss_standing_code(&call->f.found.where)) | 1;
+    return ss_mix(ss_lane_hash(&f->key), ss_standing_code(&f->found.where)) | 1;
 }
 
-static bool is_lossy(const struct ss_call *call)
+static bool is_lossy(const struct ss_feedback *f)
 {
-    return call->f.topk || call->f.resting;
+    return f->topk || f->resting;
 }
 
-uint64_t ss_partial_flags(struct ss_call *call)
+uint64_t ss_partial_flags(struct ss_feedback *f)
 {
-    struct ss_feedback *f = &call->f;
     uint64_t bucket;
     size_t k;
 
-    if (!f->comm->rounds || !f->tensor || !is_lossy(call))
+    if (!f->comm->rounds || !f->tensor || !is_lossy(f))
         return SS_VOTE_NO_ROUNDS;
     if (!f->tensor->asked || f->keep.count > 0 || f->c.x.place != &ss_host || f->comm->status < 0)
         return SS_VOTE_NO_ROUNDS;
     k = ss_topk_wanted(f, &bucket);
-    if (ss_rounds_admit(f->comm->rounds, f->tensor, code_of(call), k, (size_t)bucket) != SS_OK)
+    if (ss_rounds_admit(f->comm->rounds, f->tensor, code_of(f), k, (size_t)bucket) != SS_OK)
         return SS_VOTE_NO_ROUNDS;
     return SS_VOTE_INTEREST; /* a lane that backs off has no further rounds */
 }
 
-void ss_partial_agreed(struct ss_call *call)
+bool ss_partial_agreed(struct ss_feedback *f)
 {
-    struct ss_feedback *f = &call->f;
     bool all = !(f->vote.ballot.flags & SS_VOTE_NO_ROUNDS);
 
-    if (f->comm->rounds && f->tensor && is_lossy(call))
+    if (f->comm->rounds && f->tensor && is_lossy(f))
         ss_rounds_open(f->comm->rounds, f->tensor, all ? f->comm->settings->quorum_period - 1 : 0);
-    call->between = all;
+    return all;
 }
 
 bool ss_call_is_synchronous(const struct ss_call *call)
@@ -175,10 +173,10 @@ bool ss_call_is_synchronous(const struct ss_call *call)
     return !call->partial && !call->between;
 }
 
-void ss_partial_begin_full(struct ss_call *call)
+void ss_partial_begin_full(struct ss_feedback *f)
 {
-    if (call->f.comm->rounds && call->f.tensor)
-        ss_rounds_hold(call->f.comm->rounds, true);
+    if (f->comm->rounds && f->tensor)
+        ss_rounds_hold(f->comm->rounds, true);
 }
 
 void ss_partial_end_full(struct ss_call *call, bool ended_well)
@@ -201,10 +199,8 @@ void ss_partial_end_full(struct ss_call *call, bool ended_well)
 
 /* ---- partial calls ---- */
 
-bool ss_partial_is_next(struct ss_call *call)
+bool ss_partial_is_next(struct ss_feedback *f)
 {
-    const struct ss_feedback *f = &call->f;
-
     return f->comm->rounds && f->tensor && ss_rounds_next(f->comm->rounds, f->tensor);
 }
 
@@ -217,7 +213,7 @@ static void start(struct ss_call *call)
 
     round.k = ss_topk_wanted(f, &bucket);
     round.bucket = (size_t)bucket;
-    round.silent = call->off || !is_lossy(call);
+    round.silent = call->wishes.off || !is_lossy(f);
     call->partial = true;
     call->mark = ss_span_begin(&c->x, SS_SPAN_EXCHANGE);
     call->plan.algorithm = algorithm(f->comm->settings);

@@ -7,10 +7,8 @@ bool ss_call_waits_for_place(const struct ss_call *call)
            call->stage == SS_STAGE_GIVEN_UP;
 }
 
-bool ss_call_place_works(const struct ss_call *call)
+bool ss_call_place_works(const struct ss_exchange *x)
 {
-    const struct ss_exchange *x = &call->f.c.x;
-
     return x->ticket != 0 && x->place->ops->poll(x->place, x->ticket) == SS_PENDING;
 }
 

@@ -40,52 +40,51 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
 }
 
 /* Those that keep the largest entries only are no matter of an exact call. */
-static enum ss_algorithm forced(const struct ss_call *call, bool lossy)
+static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy)
 {
-    const struct ss_ballot *b = &call->f.vote.ballot;
+    const struct ss_ballot *b = &f->vote.ballot;
     uint64_t by_rule = b->same_min[SS_SAME_FORCED];
-    enum ss_algorithm a = call->f.comm->settings->algorithm;
+    enum ss_algorithm a = f->comm->settings->algorithm;
 
     if (ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0)
         a = (enum ss_algorithm)(by_rule - 1);
     return !lossy && ss_keeps_global(a) ? SS_AUTO : a;
 }
 
-static const struct ss_row *const *rows_of(const struct ss_call *call)
+static const struct ss_row *const *rows_of(const struct ss_feedback *f)
 {
-    const struct ss_row *const *rows = call->f.comm->rows;
+    const struct ss_row *const *rows = f->comm->rows;
 
-    return rows && call->f.c.kind == SS_KIND_ALLREDUCE ? rows : ss_rows(call->f.c.kind);
+    return rows && f->c.kind == SS_KIND_ALLREDUCE ? rows : ss_rows(f->c.kind);
 }
 
-static uint64_t largest_part(const struct ss_call *call)
+static uint64_t largest_part(const struct ss_coll *c)
 {
     uint64_t most = 0;
 
-    for (int p = 0; p < call->f.c.x.t->size; p++) {
-        uint64_t elements = ss_coll_part(&call->f.c, p + 1) - ss_coll_part(&call->f.c, p);
+    for (int p = 0; p < c->x.t->size; p++) {
+        uint64_t elements = ss_coll_part(c, p + 1) - ss_coll_part(c, p);
         if (elements > most)
             most = elements;
     }
     return most;
 }
 
-struct ss_shape ss_ballot_shape_alone(const struct ss_call *call)
+struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
 {
-    const struct ss_feedback *f = &call->f;
     const struct ss_exchange *x = &f->c.x;
     const struct ss_ballot *b = &f->vote.ballot;
     const struct ss_settings *settings = f->comm->settings;
     bool lossy = f->topk || f->resting;
     struct ss_shape shape = {
-        .rows = rows_of(call),
+        .rows = rows_of(f),
         .kind = f->c.kind,
         .n = x->n,
-        .part_n = largest_part(call),
+        .part_n = largest_part(&f->c),
         .size = x->t->size,
         .type = x->type,
         .coding = settings->coding,
-        .forced = forced(call, lossy),
+        .forced = forced(f, lossy),
         .topk = lossy,
         .resting = f->resting,
         .k = b->k_max,
@@ -114,10 +113,10 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_call *call)
 
 /* Calls that go together share what an exchange takes whatever its length: each has the share of
  * its bytes in a whole part, whoever does go with it. What one took alone says nothing of that. */
-static void share_costs(const struct ss_call *call, struct ss_shape *shape)
+static void share_costs(const struct ss_feedback *f, struct ss_shape *shape)
 {
-    const struct ss_exchange *x = &call->f.c.x;
-    double share = (double)(x->n * x->esize) / (double)ss_group_bytes(call->f.comm);
+    const struct ss_exchange *x = &f->c.x;
+    double share = (double)(x->n * x->esize) / (double)ss_group_bytes(f->comm);
 
     if (share < 1) {
         shape->alpha *= share;
@@ -128,9 +127,9 @@ static void share_costs(const struct ss_call *call, struct ss_shape *shape)
 
 struct ss_shape ss_ballot_shape(const struct ss_call *call)
 {
-    struct ss_shape shape = ss_ballot_shape_alone(call);
+    struct ss_shape shape = ss_ballot_shape_alone(&call->f);
 
-    if (call->merges)
-        share_costs(call, &shape);
+    if (call->seat.merges)
+        share_costs(&call->f, &shape);
     return shape;
 }

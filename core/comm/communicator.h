@@ -68,6 +68,11 @@ struct ss_call_site {
     const void *buffer; /* the application's receive buffer; NULL: that of the call */
 };
 
+/* Votes of a rank that its caller sets (ss_comm_set_off and the like). */
+struct ss_wishes {
+    bool off, environment, polled, callbacks;
+};
+
 struct ss_comm {
     struct ss_transport *t;
     const struct ss_settings *settings;
@@ -75,18 +80,15 @@ struct ss_comm {
     struct ss_stats *stats;
     char name[64];
     struct ss_costs network;
-    bool costs_agreed;      /* no rank will ask for a calibration any more */
-    double cost_scan;       /* seconds per element scanned, last seen here */
-    double cost_vote;       /* seconds per vote, least seen here */
-    uint32_t calls;         /* voted calls so far */
-    bool off;               /* ss_comm_set_off */
-    bool environment;       /* ss_comm_set_environment */
-    bool polled;            /* votes SS_VOTE_POLLED */
-    bool callbacks;         /* votes SS_VOTE_CALLBACKS */
-    bool nonblocking;       /* the call being started is nonblocking */
-    uint64_t number;        /* ss_comm_set_number, 0: not set */
-    uint64_t mismatch_from; /* options differ between ranks: from this start on all is native */
-    int status;             /* < 0: a call failed here, as the next fields say */
+    bool costs_agreed;       /* no rank will ask for a calibration any more */
+    double cost_scan;        /* seconds per element scanned, last seen here */
+    double cost_vote;        /* seconds per vote, least seen here */
+    uint32_t calls;          /* voted calls so far */
+    struct ss_wishes wishes; /* of the calls that follow */
+    bool nonblocking;        /* the call being started is nonblocking */
+    uint64_t number;         /* ss_comm_set_number, 0: not set */
+    uint64_t mismatch_from;  /* options differ between ranks: from that start on all is native */
+    int status;              /* < 0: a call failed here; the rest says where */
     int failed_peer;
     enum ss_phase failed_phase;
     uint64_t failed_call;  /* its number (ss_comm_set_number) */

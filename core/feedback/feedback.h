@@ -30,8 +30,10 @@ struct ss_feedback {
     struct ss_coll c;
     struct ss_comm *comm;
     struct ss_vote vote;
-    uint32_t lane_number;
-    bool nonblocking; /* as ss_comm_set_callbacks said when it started */
+    struct ss_lane_key key;
+    struct ss_lane *lane; /* NULL until the call's turn has come on its lane */
+    bool cannot;          /* the arguments are not served */
+    bool nonblocking;     /* as ss_comm_set_callbacks said when it started */
 
     /* MODE=topk */
     struct ss_call_site site; /* of the application's call */
@@ -70,9 +72,9 @@ static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
 
 /* core/feedback/topk.c: the steps of top-k in a call, in their order. */
 
-/* Finds the tensor and counts the call. With `cannot` (arguments that are not served) f->tensor is
+/* Finds the tensor and counts the call. With f->cannot (arguments that are not served) f->tensor is
  * NULL. */
-void ss_topk_find(struct ss_feedback *f, bool cannot);
+void ss_topk_find(struct ss_feedback *f);
 /* Starts the call on its tensor, whose last call must have ended. */
 void ss_topk_start(struct ss_feedback *f);
 /* Starts the selection. Once x->ticket has settled call ss_topk_selected, or ss_topk_lost if the

@@ -64,7 +64,7 @@ static struct ss_tensor_call call_of(const struct ss_feedback *f,
     const struct ss_exchange *x = &f->c.x;
 
     return (struct ss_tensor_call){
-        .lane = f->lane_number,
+        .lane = f->lane->number,
         .site = f->site.hash,
         .path = f->site.path,
         .address = f->site.buffer ? f->site.buffer : f->c.out,
@@ -78,7 +78,7 @@ static struct ss_tensor_call call_of(const struct ss_feedback *f,
     };
 }
 
-void ss_topk_find(struct ss_feedback *f, bool cannot)
+void ss_topk_find(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
     struct ss_comm *comm = f->comm;
@@ -93,7 +93,7 @@ void ss_topk_find(struct ss_feedback *f, bool cannot)
 
     f->tensor = ss_tensor_find(comm->tensors, &call, &f->found);
     f->tensor_short = !f->tensor;
-    if (cannot)
+    if (f->cannot)
         f->tensor = NULL;
 }
 
@@ -238,7 +238,7 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
 {
     uint64_t flags = f->tensor ? tensor_flags(&f->looked.ballot) : 0;
 
-    if (ss_tensors_hold(f->comm->tensors, f->lane_number))
+    if (ss_tensors_hold(f->comm->tensors, f->lane->number))
         flags |= SS_VOTE_HOLDS;
     if (!f->tensor)
         return f->tensor_short ? flags | SS_VOTE_CANNOT : flags;
@@ -281,7 +281,7 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
 
     if (!f->comm->tensors) /* another mode */
         return true;
-    ss_tensors_identity_vote(f->comm->tensors, f->lane_number, label, tensor,
+    ss_tensors_identity_vote(f->comm->tensors, f->lane->number, label, tensor,
                              all->same_min[SS_SAME_TENSOR] > 0);
     f->keeps = !label || !tensor;
     if (!f->tensor)
@@ -313,7 +313,7 @@ void ss_topk_planned(struct ss_feedback *f, bool dense)
 /* Returns a seed that differs between tensors, calls and ranks; the encoder adds the position. */
 static uint64_t seed_of(const struct ss_feedback *f)
 {
-    uint64_t parts[] = {f->comm->settings->seed, f->lane_number,
+    uint64_t parts[] = {f->comm->settings->seed, f->lane->number,
                         f->found.where.label,    ss_standing_code(&f->found.where),
                         f->topk_calls,           (uint64_t)f->c.x.t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;

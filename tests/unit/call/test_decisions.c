@@ -34,7 +34,7 @@ static int set_up(void **state)
     scene->comm.settings = &scene->settings;
     strcpy(scene->comm.name, "world");
     scene->call.f.comm = &scene->comm;
-    scene->call.lane = &scene->lane;
+    scene->call.f.lane = &scene->lane;
     scene->call.f.c.x.n = 100;
     scene->tensor.n = 100;
     scene->tensor.calls = 7;
@@ -64,7 +64,7 @@ static void be(enum ss_tensor_state state, enum ss_tensor_reason reason, bool re
     scene->tensor.state = state;
     scene->tensor.reason = reason;
     scene->tensor.rest.resting = resting;
-    ss_tell_tensor(&scene->call);
+    ss_tell_tensor(&scene->call.f);
 }
 
 static void assert_told(const char *text)
@@ -144,7 +144,7 @@ static void only_the_first_rank_tells_and_only_where_it_is_wanted(void **state)
     assert_silent();
     scene->settings.decisions = true;
     scene->call.f.tensor = NULL;
-    ss_tell_tensor(&scene->call);
+    ss_tell_tensor(&scene->call.f);
     assert_silent();
 }
 

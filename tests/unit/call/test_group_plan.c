@@ -27,7 +27,7 @@ struct rank {
     struct ss_transport t;
     struct ss_work work;
     struct ss_exchange x;
-    struct ss_call call;
+    struct ss_feedback f;
     struct ss_group_plan *plan;
     bool agrees;
 };
@@ -83,18 +83,18 @@ static bool next(struct job *job, uint64_t n, double seconds)
     now += seconds;
     for (int r = 0; r < RANKS; r++) {
         struct rank *k = &job->rank[r];
-        k->call = (struct ss_call){.key.n = n};
-        k->call.f.comm = &job->comm;
-        k->call.f.c.x = (struct ss_exchange){.t = &k->t, .n = n, .esize = 4};
-        cut[r] = ss_group_plan_next(k->plan, &k->call);
+        k->f = (struct ss_feedback){.key.n = n};
+        k->f.comm = &job->comm;
+        k->f.c.x = (struct ss_exchange){.t = &k->t, .n = n, .esize = 4};
+        cut[r] = ss_group_plan_next(k->plan, &k->f);
     }
-    assert_int_equal(job->rank[0].call.plans, job->rank[1].call.plans);
+    assert_int_equal(cut[0].plans, cut[1].plans);
     assert_int_equal(cut[0].planned, cut[1].planned);
     assert_int_equal(cut[0].begins, cut[1].begins);
     assert_int_equal(cut[0].ends, cut[1].ends);
     job->single = cut[0].begins && cut[0].ends;
     job->cut = cut[0];
-    return job->rank[0].call.plans;
+    return cut[0].plans;
 }
 
 static void start_agreements(struct job *job)
@@ -102,7 +102,7 @@ static void start_agreements(struct job *job)
     for (int r = 0; r < RANKS; r++) {
         struct rank *k = &job->rank[r];
         k->x.failed = 0;
-        ss_group_plan_start(k->plan, &k->call, &k->x);
+        ss_group_plan_start(k->plan, &k->f, &k->x);
         k->agrees = true;
     }
     job->agreements++;

@@ -325,8 +325,8 @@ static void a_dense_lane_is_sampled(void **state)
         const struct ss_call *call = ss_comm_call(job.comm[1]);
         assert_true(job_call(&job, SS_F32, SS_SUM, LARGE));
         assert_int_equal(job.status[0], SS_NATIVE);
-        sampled += call->sampled;
-        assert_true(!call->sampled || call->f.c.scan.nnz == LARGE);
+        sampled += call->look.sampled;
+        assert_true(!call->look.sampled || call->f.c.scan.nnz == LARGE);
     }
     assert_true(sampled > 0);
     job_close(&job);

@@ -284,7 +284,7 @@ static void a_reduce_takes_as_long_as_its_root(void **state)
     calls_open(&k, &c, &settings);
     assert_int_equal(call(&k, &c), SS_OK);
     for (int r = 0; r < 8; r++) {
-        seconds[r] = ss_comm_call(k.job.comm[r])->lane->history.last_seconds;
+        seconds[r] = ss_comm_call(k.job.comm[r])->f.lane->history.last_seconds;
         least = fmin(least, seconds[r]);
     }
     assert_true(least < seconds[3]);
