@@ -9,30 +9,58 @@
 
 #include "core/net/meetings.h"
 
+/* Flags of a ballot. The second half of each comment says why no other flag can stand for it. */
 enum ss_vote_flag {
-    SS_VOTE_CANNOT = 1 << 0,     /* no memory for this call */
-    SS_VOTE_NOT_FINITE = 1 << 1, /* the input holds Inf or NaN */
-    SS_VOTE_OFF = 1 << 2,        /* switched off */
-    SS_VOTE_UNKNOWN = 1 << 3,    /* costs of the network are not known here */
-    SS_VOTE_BROKEN = 1 << 4,     /* an earlier call on this communicator failed here */
-    SS_VOTE_INTEREST = 1 << 5,   /* top-k: a tensor of the lane is or may be registered here */
-    SS_VOTE_REEVALUATE = 1 << 6, /* top-k: the threshold has grown too high here */
-    SS_VOTE_GUARD = 1 << 7,      /* top-k: the result of this call is compared with the dense sum */
-    SS_VOTE_UNREGISTERED = 1 << 8, /* top-k: the tensor's ballot (struct ss_tensor_ballot) */
+    /* Nothing is known of the input: no memory for the call, or a device failed. Memory may be
+     * there next time, so that the lane does not back off as for LAYOUT. */
+    SS_VOTE_CANNOT = 1 << 0,
+    /* The input holds Inf or NaN. The report has a reason of its own, and a lossy call warns. */
+    SS_VOTE_NOT_FINITE = 1 << 1,
+    /* The program switched the library off. It precedes CANNOT, which asks for no remedy then. */
+    SS_VOTE_OFF = 1 << 2,
+    /* The costs of the network are not known. The only flag that leads to a calibration. */
+    SS_VOTE_UNKNOWN = 1 << 3,
+    /* An earlier call failed. The only flag that is an error on all ranks. */
+    SS_VOTE_BROKEN = 1 << 4,
+    /* A tensor of the lane is or may be registered, or QUORUM goes on: the lane does not back off.
+     * It says so in exact calls as well, where REGISTERED is not set. */
+    SS_VOTE_INTEREST = 1 << 5,
+    /* The threshold claimed too few entries: all ranks find a new one. The call goes on. */
+    SS_VOTE_REEVALUATE = 1 << 6,
+    /* The result is compared with the dense sum: all ranks take part. The call goes on. */
+    SS_VOTE_GUARD = 1 << 7,
+    /* The tensor is exact. Together with REGISTERED of another rank it says that ranks differ,
+     * which the absence of REGISTERED cannot say: ranks without the tensor set neither. */
+    SS_VOTE_UNREGISTERED = 1 << 8,
+    /* The tensor is lossy, whether it claims or rests in this call. */
     SS_VOTE_REGISTERED = 1 << 9,
+    /* The tensor is exact for good. After 8 votes it is so on all ranks; UNREGISTERED may pass. */
     SS_VOTE_REFUSED = 1 << 10,
-    SS_VOTE_DRAIN = 1 << 11,     /* top-k: the tensor is exact and has a residual to send */
-    SS_VOTE_LAYOUT = 1 << 12,    /* the arguments of this rank are not served */
-    SS_VOTE_POLLED = 1 << 13,    /* the MPI library's call must not block here */
-    SS_VOTE_CALLBACKS = 1 << 14, /* nonblocking calls must not be moved by threads of ours here */
-    SS_VOTE_HOLDS = 1 << 15,     /* top-k: a tensor of the lane has a residual here */
-    SS_VOTE_RESTING = 1 << 16,   /* top-k: the tensor is registered here, but rests */
-    SS_VOTE_CLAIMS = 1 << 17,    /* top-k: this rank has claimed entries */
-    SS_VOTE_NO_ROUNDS = 1 << 18, /* top-k: the next calls of the tensor cannot be partial here */
-    SS_VOTE_APART = 1 << 19,     /* the call cannot be exchanged together with others here */
-    SS_VOTE_PIECES = 1 << 20,    /* the MPI library's call is to be made in pieces (SS_PIECE) */
+    /* The tensor is exact and its residual joins the sum: the call is dense even if sparse is
+     * faster. */
+    SS_VOTE_DRAIN = 1 << 11,
+    /* The arguments are not served. They will not be next time: the lane backs off. */
+    SS_VOTE_LAYOUT = 1 << 12,
+    /* The MPI library's call must be one that can be polled. It does not make the call native. */
+    SS_VOTE_POLLED = 1 << 13,
+    /* Threads of the library may not move nonblocking calls. Blocking ones stay sparse. */
+    SS_VOTE_CALLBACKS = 1 << 14,
+    /* Some tensor of the lane, not only this call's, has a residual: the input is not sampled. */
+    SS_VOTE_HOLDS = 1 << 15,
+    /* The tensor is lossy and has not claimed, since dense was faster. With CLAIMS of another rank
+     * it says that ranks differ. */
+    SS_VOTE_RESTING = 1 << 16,
+    /* The rank has claimed entries. A tensor that wakes votes twice: first RESTING, then CLAIMS. */
+    SS_VOTE_CLAIMS = 1 << 17,
+    /* The tensor's next calls cannot be partial. A negative, since all ranks must be able to. */
+    SS_VOTE_NO_ROUNDS = 1 << 18,
+    /* The call cannot be exchanged together with others. Alone it stays sparse. */
+    SS_VOTE_APART = 1 << 19,
+    /* The MPI library's call is made in pieces (SS_PIECE), which says nothing of the reason. */
+    SS_VOTE_PIECES = 1 << 20,
     SS_VOTE_FLAGS = (1 << 21) - 1,
-    /* Off, and the reason for the report. In an allreduce no other rank says SS_VOTE_LAYOUT. */
+    /* Off because of traps or a rounding mode: a reason for the report that needs no flag, since an
+     * allreduce that is off does not say LAYOUT. */
     SS_VOTE_ENVIRONMENT = SS_VOTE_OFF | SS_VOTE_LAYOUT
 };
 
