@@ -68,7 +68,7 @@ struct cfg_options {
 /* Values that no option sets, each 1 or more: constants, unless a test forces them by
  * SPARSESHIM_TEST=name=value,... */
 struct cfg_forced {
-    uint64_t in_flight;        /* SS_BESIDE */
+    uint64_t in_flight;        /* SS_IN_FLIGHT */
     uint64_t quorum_period;    /* SS_QUORUM_PERIOD */
     uint64_t quorum_staleness; /* SS_QUORUM_STALENESS */
     uint64_t threshold_period; /* SS_THRESHOLD_PERIOD */

@@ -10,7 +10,7 @@ static const struct {
     size_t offset;
     uint64_t standard, most;
 } values[] = {
-    {"in_flight", offsetof(struct cfg_forced, in_flight), SS_BESIDE, SS_BESIDE},
+    {"in_flight", offsetof(struct cfg_forced, in_flight), SS_IN_FLIGHT, SS_IN_FLIGHT},
     {"quorum_period", offsetof(struct cfg_forced, quorum_period), SS_QUORUM_PERIOD, UINT64_MAX},
     {"quorum_staleness", offsetof(struct cfg_forced, quorum_staleness), SS_QUORUM_STALENESS, 1024},
     {"threshold_period", offsetof(struct cfg_forced, threshold_period), SS_THRESHOLD_PERIOD,

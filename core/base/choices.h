@@ -59,8 +59,8 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 #define SS_QUORUM_STALENESS   8
 
 /* Calls of a communicator that may be in flight together (core/call/in_flight.c). Call number i +
- * SS_BESIDE starts after call i has ended. */
-#define SS_BESIDE 8
+ * SS_IN_FLIGHT starts after call i has ended. */
+#define SS_IN_FLIGHT 8
 
 /* Calls of a communicator that may be in flight together with MERGE, where most of them wait to be
  * merged (core/call/group.h). */

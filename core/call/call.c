@@ -228,7 +228,7 @@ static int begin(struct ss_call *call)
 
     ss_in_flight_pass(call);
     call->stage = SS_STAGE_OVER;
-    if (comm->told) { /* since it has entered */
+    if (comm->failure_agreed) { /* since it has entered */
         f->tensor = NULL;
         return fail_again(call);
     }
@@ -306,8 +306,8 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
         ss_trace_open(&call->f.c.x, comm->settings->trace, ss_kind_name(what->kind));
     ss_in_flight_enter(call);
     call->stage = SS_STAGE_OVER;
-    comm->told = comm->told || ss_in_flight_is_from(call, comm->told_from);
-    if (comm->told)
+    comm->failure_agreed = comm->failure_agreed || ss_in_flight_is_from(call, comm->failure_from);
+    if (comm->failure_agreed)
         return fail_again(call);
     if (ss_in_flight_is_from(call, comm->mismatch_from)) {
         call->f.lane = ss_comm_lane(comm, &call->f.key, call->reported_n, call->reported_type);
@@ -362,7 +362,7 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
         cancel(call);
     else
         ss_exchange_cancel(x);
-    call->f.comm->told = true;
+    call->f.comm->failure_agreed = true;
     call->stage = SS_STAGE_GIVEN_UP;
     x->ticket = x->place->ops->mark(x->place);
     return step_given_up(call);

@@ -202,8 +202,8 @@ enum ss_next ss_call_decide(struct ss_call *call);
 
 /* core/call/decisions.c: notes lines for ss_comm_decision: a plan that changes the lane's
  * algorithm; a tensor that is admitted or refused, rests or wakes. */
-void ss_tell_plan(struct ss_call *call);
-void ss_tell_tensor(struct ss_feedback *f);
+void ss_log_plan(struct ss_call *call);
+void ss_log_tensor(struct ss_feedback *f);
 
 /* core/call/form.c: initializes a call, but for `slot`. */
 void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,

@@ -18,7 +18,7 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
         free(comm);
         return NULL;
     }
-    comm->window = settings->merge > 0 ? SS_MERGED : SS_BESIDE;
+    comm->window = settings->merge > 0 ? SS_MERGED : SS_IN_FLIGHT;
     comm->t = transport;
     comm->settings = settings;
     comm->mem = mem;
@@ -66,7 +66,7 @@ unsigned ss_comm_window(const struct ss_comm *comm)
 
 int ss_comm_status(const struct ss_comm *comm)
 {
-    return comm->told ? comm->status : SS_OK;
+    return comm->failure_agreed ? comm->status : SS_OK;
 }
 
 void ss_comm_fail(struct ss_comm *comm, int status, int peer, enum ss_phase phase, uint64_t number)

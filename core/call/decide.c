@@ -144,7 +144,7 @@ static enum ss_next start_recipe(struct ss_call *call)
         ss_observe(call);
         return to_native(call, SS_WHY_OBSERVE);
     }
-    ss_tell_plan(call);
+    ss_log_plan(call);
     if (f->resting && !call->plan.settled) /* how long dense takes is to be known first */
         return to_native(call, SS_WHY_DENSE);
     if (call->plan.algorithm == SS_DENSE)
@@ -171,12 +171,12 @@ static enum ss_next start_recipe(struct ss_call *call)
 static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_LAYOUT | SS_VOTE_NOT_FINITE;
 
 /* All ranks know that the communicator has failed. */
-static void told(struct ss_call *call)
+static void agree_on_failure(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
 
-    ss_in_flight_set_from(call, &comm->told_from);
-    comm->told = comm->told || !call->f.nonblocking;
+    ss_in_flight_set_from(call, &comm->failure_from);
+    comm->failure_agreed = comm->failure_agreed || !call->f.nonblocking;
 }
 
 /* In the order of precedence. */
@@ -188,7 +188,7 @@ enum ss_next ss_call_decide(struct ss_call *call)
     const bool first = !call->revote;
 
     if (b->flags & SS_VOTE_BROKEN) {
-        told(call);
+        agree_on_failure(call);
         return comm->status < 0 ? SS_NEXT_FAIL_AGAIN : fail(&f->c.x, SS_ERR_PEER);
     }
     if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
@@ -198,11 +198,11 @@ enum ss_next ss_call_decide(struct ss_call *call)
     if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
         bool lane = ss_ballot_same(b, SS_SAME_CALL);
 
-        told(call);
+        agree_on_failure(call);
         return fail(&f->c.x, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
     }
     if (!ss_ballot_is_sound(f)) {
-        told(call);
+        agree_on_failure(call);
         return fail(&f->c.x, SS_ERR_MESSAGE);
     }
     f->lane->holds = b->flags & SS_VOTE_HOLDS;

@@ -52,31 +52,32 @@ static const char *name_of(const struct ss_comm *comm)
 
 /* ---- the collective of a lane ---- */
 
-/* Where two are as fast as each other plans go to and fro: a change is told once it has lasted. */
+/* Where two are as fast as each other plans go to and fro: a change is logged once it has lasted.
+ */
 enum { LASTED = 3 };
 
 static bool has_changed(struct ss_lane *lane, const struct ss_plan *plan)
 {
     if (!plan->settled)
         return false;
-    if (plan->algorithm == lane->told) {
+    if (plan->algorithm == lane->logged) {
         lane->changed = 0;
         return false;
     }
-    return ++lane->changed >= LASTED || lane->told == SS_AUTO;
+    return ++lane->changed >= LASTED || lane->logged == SS_AUTO;
 }
 
-void ss_tell_plan(struct ss_call *call)
+void ss_log_plan(struct ss_call *call)
 {
     const struct ss_coll *c = &call->f.c;
     struct ss_comm *comm = call->f.comm;
     const struct ss_plan *plan = &call->plan;
-    enum ss_algorithm from = call->f.lane->told, to = plan->algorithm;
+    enum ss_algorithm from = call->f.lane->logged, to = plan->algorithm;
     char before[80] = "";
 
     if (!tells(comm) || !has_changed(call->f.lane, plan))
         return;
-    call->f.lane->told = to;
+    call->f.lane->logged = to;
     call->f.lane->changed = 0;
     if (from == SS_AUTO)
         from = SS_DENSE;
@@ -111,7 +112,7 @@ static void tell_admitted(struct ss_comm *comm, const struct ss_tensor *t)
     tell(comm, t, "admitted", why);
 }
 
-void ss_tell_tensor(struct ss_feedback *f)
+void ss_log_tensor(struct ss_feedback *f)
 {
     struct ss_tensor *t = f->tensor;
     struct ss_comm *comm = f->comm;
@@ -119,13 +120,13 @@ void ss_tell_tensor(struct ss_feedback *f)
     if (!t || !tells(comm) || t->state == SS_TENSOR_CANDIDATE)
         return;
     bool registered = t->state == SS_TENSOR_REGISTERED;
-    struct ss_tensor_told told = {t->state, t->reason, registered && t->rest.resting};
-    if (registered && t->told.state != told.state)
+    struct ss_tensor_logged now = {t->state, t->reason, registered && t->rest.resting};
+    if (registered && t->logged.state != now.state)
         tell_admitted(comm, t);
-    else if (!registered && (t->told.state != told.state || t->told.reason != told.reason))
+    else if (!registered && (t->logged.state != now.state || t->logged.reason != now.reason))
         tell(comm, t, "exact", ss_tensor_reason_name(t->reason));
-    else if (registered && told.resting != t->told.resting)
-        tell(comm, t, told.resting ? "resting" : "awake",
-             told.resting ? "dense is faster" : "a plan is sparse");
-    t->told = told;
+    else if (registered && now.resting != t->logged.resting)
+        tell(comm, t, now.resting ? "resting" : "awake",
+             now.resting ? "dense is faster" : "a plan is sparse");
+    t->logged = now;
 }

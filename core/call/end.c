@@ -140,7 +140,7 @@ void ss_call_end(struct ss_call *call, double native_seconds)
 {
     ss_fpenv saved = ss_fpenv_enter();
 
-    ss_tell_tensor(&call->f);
+    ss_log_tensor(&call->f);
     book(call, native_seconds);
     if (call->f.c.x.spans.trace)
         end_trace(call, &call->f.c.x.spans);
@@ -263,13 +263,13 @@ bool ss_call_waits(struct ss_call *call, char *text, size_t size)
     double patience = f->comm->settings->patience;
     struct ss_fpenv_full saved;
 
-    if (call->wait.seconds == 0 || patience == 0 || f->comm->wait_told)
+    if (call->wait.seconds == 0 || patience == 0 || f->comm->wait_warned)
         return false;
     ss_fpenv_enter_full(&saved);
     bool now = call->wait.seconds > patience;
     if (now)
         describe_wait(call, text, size);
     ss_fpenv_leave_full(&saved);
-    f->comm->wait_told = now;
+    f->comm->wait_warned = now;
     return now;
 }

@@ -279,7 +279,7 @@ static struct ss_lane_result known_result(const struct ss_call *call)
 
     if (call->f.comm->grouping && call->f.nonblocking)
         return last;
-    for (int i = 0; i < SS_BESIDE; i++)
+    for (int i = 0; i < SS_IN_FLIGHT; i++)
         if (r[i].index > last.index && has_ended(call, r[i].index))
             last = r[i];
     return last;
@@ -301,7 +301,7 @@ void ss_in_flight_add_result(struct ss_call *call)
 {
     struct ss_lane_result *oldest = call->f.lane->results;
 
-    for (int i = 1; i < SS_BESIDE; i++)
+    for (int i = 1; i < SS_IN_FLIGHT; i++)
         if (call->f.lane->results[i].index < oldest->index)
             oldest = &call->f.lane->results[i];
     *oldest = (struct ss_lane_result){call->turn.index, call->f.c.result_nnz,

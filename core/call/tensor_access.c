@@ -209,7 +209,7 @@ size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
     size_t held = 0;
 
     snprintf(text, size, "%s", "");
-    if (!comm->tensors || comm->held_told)
+    if (!comm->tensors || comm->held_warned)
         return 0;
     ss_fpenv_enter_full(&saved);
     ss_tensors_lock(comm->tensors);
@@ -222,7 +222,7 @@ size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
     }
     if (largest)
         tell_held_back(comm, largest, held - 1, text, size);
-    comm->held_told = true;
+    comm->held_warned = true;
     ss_tensors_unlock(comm->tensors);
     ss_fpenv_leave_full(&saved);
     return held;

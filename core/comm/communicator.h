@@ -32,19 +32,19 @@ struct ss_lane {
     uint32_t number; /* index among SS_LANES; given to another lane when this one is forgotten */
     struct ss_history history;
     struct ss_lane_record *record;
-    bool holds;                               /* a rank has a residual on it, by the last vote */
-    bool was_dense;                           /* this rank's last input was dense; not voted */
-    bool settled;                             /* the last plan was no trial */
-    uint32_t turns;                           /* calls so far */
-    uint32_t planned_call;                    /* voted call that history.last was planned for */
-    uint32_t skip_until;                      /* last turn without a vote (history.skip) */
-    uint64_t skip_index;                      /* start of the call that decided history.skip */
-    bool pieces;                              /* a rank asked for SS_PIECE in that call's vote */
-    struct ss_lane_result results[SS_BESIDE]; /* this rank's last ones, in any order */
-    uint64_t observed;                        /* calls planned in mode observe */
-    enum ss_algorithm told;                   /* last logged by DEBUG=info, SS_AUTO = none */
-    unsigned changed;                         /* plans in a row that differ from `told` */
-    uint16_t chain, newer, older;             /* in its bucket; in the order of use */
+    bool holds;                                  /* a rank has a residual on it, by the last vote */
+    bool was_dense;                              /* this rank's last input was dense; not voted */
+    bool settled;                                /* the last plan was no trial */
+    uint32_t turns;                              /* calls so far */
+    uint32_t planned_call;                       /* voted call that history.last was planned for */
+    uint32_t skip_until;                         /* last turn without a vote (history.skip) */
+    uint64_t skip_index;                         /* start of the call that decided history.skip */
+    bool pieces;                                 /* a rank asked for SS_PIECE in that call's vote */
+    struct ss_lane_result results[SS_IN_FLIGHT]; /* this rank's last ones, in any order */
+    uint64_t observed;                           /* calls planned in mode observe */
+    enum ss_algorithm logged;                    /* last logged by DEBUG=info, SS_AUTO = none */
+    unsigned changed;                            /* plans in a row that differ from `logged` */
+    uint16_t chain, newer, older;                /* in its bucket; in the order of use */
 };
 
 /* The last SS_LANES different lanes of a communicator. A new lane replaces the lane not used for
@@ -92,8 +92,8 @@ struct ss_comm {
     int failed_peer;
     enum ss_phase failed_phase;
     uint64_t failed_call;  /* its number (ss_comm_set_number) */
-    uint64_t told_from;    /* all ranks know of the failure; calls from this start on fail */
-    bool told;             /* that start has come, or no message can reach the ranks any more */
+    uint64_t failure_from; /* all ranks know of the failure; calls from this start on fail */
+    bool failure_agreed;   /* that start has come, or no message can reach the ranks any more */
     struct ss_lanes lanes; /* pages that no lane has used stay untouched */
     unsigned window; /* calls that may be in flight at once, from the first to the last of them */
     struct ss_call *slots[SS_MERGED]; /* storage of calls, NULL where none was needed yet */
@@ -107,13 +107,13 @@ struct ss_comm {
     uint64_t moves;                   /* steps that brought a call further */
     uint64_t polls;                   /* of the transport */
     const struct ss_row *const *rows; /* that tests use in place of ss_rows, else NULL */
-    bool told_not_finite; /* a lossy call whose input was not finite has been warned about */
+    bool warned_not_finite; /* a lossy call whose input was not finite has been warned about */
 
     char warning[800];    /* to be logged, "" = none */
     bool warning_own;     /* the warning concerns this rank alone */
     char decisions[1600]; /* lines to be logged */
-    bool wait_told;       /* ss_call_waits has warned */
-    bool held_told;       /* ss_comm_held_back has warned */
+    bool wait_warned;     /* ss_call_waits has warned */
+    bool held_warned;     /* ss_comm_held_back has warned */
 
     struct ss_grouping *grouping; /* MERGE, else NULL (core/call/group.h) */
 

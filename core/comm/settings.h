@@ -16,7 +16,7 @@ struct ss_settings {
     double timeout;     /* seconds any wait may last without progress, 0 = no limit */
     double patience;    /* seconds of a wait until a warning (ss_call_waits), 0 = no warning */
     bool decisions;     /* decisions are logged (ss_comm_decision); of this rank alone */
-    unsigned in_flight; /* calls of a communicator in flight at once, up to SS_BESIDE, a merged
+    unsigned in_flight; /* calls of a communicator in flight at once, up to SS_IN_FLIGHT, a merged
                            group as one call; of this rank alone, 0 counts as 1 */
     uint64_t merge;     /* MODE=topk: bytes that complete a part (core/call/group.h), or
                            SS_MERGE_AUTO; 0: off */

@@ -265,7 +265,7 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
 static void tell_period(struct ss_feedback *f)
 {
     if (!f->found.where.tell || !f->tensor || !f->tensor->asked || f->c.x.t->rank != 0 ||
-        atomic_exchange(&f->comm->stats->told_period, true))
+        atomic_exchange(&f->comm->stats->warned_period, true))
         return;
     ss_topk_warn(f,
                  "its calls show no period and stay exact: no sums of a few numbers come between "
@@ -491,9 +491,9 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
 
 void ss_topk_not_finite(struct ss_feedback *f)
 {
-    if (!f->topk || f->comm->told_not_finite)
+    if (!f->topk || f->comm->warned_not_finite)
         return;
-    f->comm->told_not_finite = true;
+    f->comm->warned_not_finite = true;
     ss_topk_warn(f, "an input that is not finite. If a loss scale shrinks now, what was kept back "
                     "has the former unit: unscale gradients before the allreduce, name the buffer "
                     "in SPARSESHIM_EXCLUDE, or call sparseshim_scale_residual");

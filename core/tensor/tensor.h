@@ -91,7 +91,7 @@ struct ss_tensor_stats {
 };
 
 /* The state that DEBUG=info has last logged. */
-struct ss_tensor_told {
+struct ss_tensor_logged {
     enum ss_tensor_state state;
     enum ss_tensor_reason reason;
     bool resting;
@@ -142,7 +142,7 @@ struct ss_tensor {
     struct ss_guarding guarding;
     struct ss_tensor_stats stats;
     struct ss_buf series; /* struct ss_series of the lossy calls, if settings ask for it */
-    struct ss_tensor_told told;
+    struct ss_tensor_logged logged;
 };
 
 struct ss_tensor_settings {

@@ -55,7 +55,7 @@ static void plan(enum ss_algorithm algorithm, bool settled)
     for (int a = 0; a < SS_ALGORITHMS; a++)
         scene->call.plan.seconds[a] = 0.001 * a;
     scene->call.number++;
-    ss_tell_plan(&scene->call);
+    ss_log_plan(&scene->call);
 }
 
 static void be(enum ss_tensor_state state, enum ss_tensor_reason reason, bool resting)
@@ -64,7 +64,7 @@ static void be(enum ss_tensor_state state, enum ss_tensor_reason reason, bool re
     scene->tensor.state = state;
     scene->tensor.reason = reason;
     scene->tensor.rest.resting = resting;
-    ss_tell_tensor(&scene->call.f);
+    ss_log_tensor(&scene->call.f);
 }
 
 static void assert_told(const char *text)
@@ -144,7 +144,7 @@ static void only_the_first_rank_tells_and_only_where_it_is_wanted(void **state)
     assert_silent();
     scene->settings.decisions = true;
     scene->call.f.tensor = NULL;
-    ss_tell_tensor(&scene->call.f);
+    ss_log_tensor(&scene->call.f);
     assert_silent();
 }
 

@@ -34,7 +34,7 @@ static struct beside_plan plan_of(int size, int steps, uint64_t seed)
                                 .inputs = 5,
                                 .type = SS_F32,
                                 .density = 0.03,
-                                .in_flight = SS_BESIDE};
+                                .in_flight = SS_IN_FLIGHT};
 }
 
 /* Runs the plan with calls beside each other, and one after the other: all bits are the same. */
@@ -231,7 +231,7 @@ static void expect_errors_everywhere(const struct beside_job *b)
                 beside_is_sum(b, r, c);
         }
     for (int r = 0; r < b->plan->size; r++)
-        for (int c = first + 2 * SS_BESIDE; c < b->plan->calls; c++)
+        for (int c = first + 2 * SS_IN_FLIGHT; c < b->plan->calls; c++)
             assert_true(b->status[r][c] < 0);
 }
 

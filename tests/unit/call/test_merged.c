@@ -27,7 +27,7 @@ static struct beside_plan plan_of(int size, int steps, uint64_t seed, uint64_t m
                                 .inputs = 5,
                                 .type = SS_F32,
                                 .density = 1,
-                                .in_flight = SS_BESIDE,
+                                .in_flight = SS_IN_FLIGHT,
                                 .merge = merge};
 }
 
@@ -156,7 +156,7 @@ static void groups_that_are_cut_short_have_the_same_bits(void **state)
             struct beside_plan plan = plan_of(size, 5, seed, 4000ULL << seed % 5);
             plan.hurries = 2 + (int)(seed % 7) * 8;
             plan.type = seed % 3 ? SS_F32 : SS_F64;
-            plan.in_flight = 1 + (unsigned)seed % SS_BESIDE;
+            plan.in_flight = 1 + (unsigned)seed % SS_IN_FLIGHT;
             struct seen seen = compare(plan, fixed(elementwise[seed % 4]));
             calls += seen.calls;
             votes += seen.votes;

@@ -45,7 +45,7 @@ static struct beside_plan plan_of(int size, uint64_t seed)
                                 .inputs = 5,
                                 .type = SS_F32,
                                 .density = 0.03,
-                                .in_flight = 1 + (unsigned)(seed % SS_BESIDE)};
+                                .in_flight = 1 + (unsigned)(seed % SS_IN_FLIGHT)};
 }
 
 /* Runs it without and with a trace: the same bits, the same times. */
