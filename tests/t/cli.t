@@ -169,7 +169,7 @@ subtest 'run refuses what cannot be meant, in one line per job' => sub {
     ($code, $out, $err) = sh("timeout -k 5 60 '$mpirun' -n 3 '$cli' run ./no-such-program");
     is(scalar(() = $err =~ /cannot be run/g), 1, 'a missing program: one line of 3 ranks');
     ok(!-e "$dir/ran", 'nothing ran');
-    for my $option ('--register="count=1000; site=grad*:density=0.1"', '--register=auto', '--exclude="count=5 count=7"',
+    for my $option ('--register="count=1000; site=grad*:density=0.1"', '--exclude="count=5 count=7"',
         '--config=@mine', "--config='$dir/home/sparseshim/mine.conf'") {
         ($code, $out, $err) = sh("'$cli' run --mode=topk $option true");
         is("$code$out$err", '0', "$option: runs");

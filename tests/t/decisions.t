@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# DEBUG=info tells each decision once per job, by the first rank of the communicator: a communicator
-# is met, a buffer is admitted or refused and why, the collective of a lane changes, a buffer rests
-# or wakes. There are as many lines on four ranks as on two.
+# DEBUG=info logs each decision once per job, on the first rank of the communicator. A communicator is
+# served; a buffer is admitted or refused, and why; the collective of a call signature changes; a
+# buffer rests or wakes. There are as many lines on four ranks as on two.
 set -u
 . tests/t/lib.sh
 

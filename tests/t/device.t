@@ -101,7 +101,7 @@ SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=120000:calls=1 SPARSESHIM_TEST=id
 tap_taken "... with MERGE, too" 8 8
 said 'SPARSESHIM_MERGE is for buffers of the host: calls .* do without it' 1 "... by themselves, which is said once"
 
-# What a device may lack: one message from each rank and device, and the sums are right.
+# A device that lacks a feature: one message from each rank and device, and the sums are right.
 not_used() {
     tap_passed "$1: the sums"
     said "a device is not used, its buffers are copied.*: $3" "$2" "... and $2 messages of two ranks: $3"
@@ -140,7 +140,7 @@ for algorithm in auto split_allgather; do
     tap_passed "a capture under way is left alone, $algorithm"
 done
 
-# Whose memory it is.
+# Finding out whose memory a buffer is.
 preloaded 2 device_calls late
 tap_passed "nothing is opened before the program loads CUDA, and all is served after" 100
 within 60 "$MPIRUN" -n 2 -genv LD_DEBUG files -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/smoke"
@@ -179,7 +179,7 @@ done
 SPARSESHIM_DEVICE=cuda PRELOAD="$LIB $PROGRAMS/cuda_aware.so" preloaded 2 device_calls
 tap_passed "DEVICE=cuda: copies under such a library, too" 100
 
-# What lies beside the library.
+# Files in the folder of the library.
 mkdir "$WORK/alone"
 cp "$LIB" "$WORK/alone/"
 PRELOAD=$WORK/alone/libsparseshim.so preloaded 1 device_calls host
@@ -201,7 +201,7 @@ done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77:calls=1 preloaded 2 device_calls nonblocking
 tap_taken "nonblocking calls, MODE=topk" 100
 
-# Beside other calls and failures.
+# Staged calls together with other calls and failures.
 SPARSESHIM_ALGORITHM=ring SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges order
 tap_passed "calls handed to the MPI library keep their order while one is copied"
 for algorithm in $(some ring 'ring dense'); do

@@ -19,7 +19,7 @@ configured() {
     echo "seed = $2" >"$1"
 }
 
-# Of the command COMMAND: info says that SEED comes from FILE, and that it was read.
+# Succeeds if the info of COMMAND says that SEED comes from FILE, and that FILE was read.
 info_has() {
     within 30 "$1" info
     [ "$STATUS" -eq 0 ] && grep -Eq "^SPARSESHIM_SEED +$3 +system file\$" "$WORK/out" &&

@@ -115,7 +115,7 @@ preloaded() {
         "$PROGRAMS/$program" "$@"
 }
 
-# Whether the program that ran last printed TAP to its end and nothing failed.
+# Succeeds if the program that ran last printed TAP to its end and no test of it failed.
 passed() {
     [ "$STATUS" -eq 0 ] && grep -q '^1\.\.' "$WORK/out" && ! grep -q '^not ok' "$WORK/out"
 }

@@ -6,13 +6,13 @@ use strict;
 use warnings;
 use Test::More;
 
-# What is said about options, in reports, at DEBUG=info and in the command's output is described elsewhere.
+# Texts of options, of reports, at DEBUG=info and of the command are described elsewhere.
 my $elsewhere = qr{^shim/(?:cli|simulate)/|^shim/job/trace_text\.c$|^core/sim/|^config/(?:table|removed)\.c$|^core/call/decisions\.c$|^core/report/(?:summary|report)};
 
 # Their first text is a message, or with "%s" alone one that is made elsewhere.
 my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_topk_warn);
 
-# What stands before the texts of a function.
+# The text that a function puts before its messages.
 my %before = (
     complain     => "SPARSESHIM_%s: rule %zu, '%.*s', character %zu: ",
     ss_topk_warn => 'top-k: %llu %s called from %s on %s: ',

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# MODE=observe tells what top-k and a lower MIN_COUNT would bring, and the share of the job's time
-# only where all of it was timed.
+# MODE=observe predicts the gain by top-k and by a lower MIN_COUNT. The report has the share of the
+# job's time only if all calls were timed.
 set -u
 . tests/t/lib.sh
 

@@ -8,7 +8,7 @@ unset SPARSESHIM_MIN_COUNT
 export HOME=$WORK XDG_CONFIG_HOME=$WORK/none
 CLI=$BUILD/sparseshim
 
-# What each profile sets, in the order of the table.
+# Prints the options of each profile, in the order of the table.
 expected() {
     case $1 in
     gigabit-ethernet) echo 'MODE=exact MIN_COUNT=16384 ALPHA=50us BETA=8e-9' ;;

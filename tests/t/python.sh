@@ -17,7 +17,7 @@ from_pypi() {
         --disable-pip-version-check -q "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
 }
 
-# Whether there is mpi4py; makes it where it is missing, one test while the others wait.
+# Succeeds if there is mpi4py. If it is missing, one test builds it while the others wait.
 have_mpi4py() {
     [ -e "$VENV/ready-$MPI4PY" ] && return
     local lock

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Partial allreduces under mpirun, with ranks that are late: all ranks have the same bits at every
-# call, results add up to the inputs, to the last bit, the rest of the program is exact, and it
-# ends. What a round needs, and ranks with unlike numbers of calls.
+# Partial allreduces under mpirun, with ranks that are late. All ranks have the same bits at every
+# call; results add up to the inputs, to the last bit; the rest of the program is exact; it ends. Also
+# the needs of a round, and ranks with unequal numbers of calls.
 set -u
 . tests/t/lib.sh
 

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# What `sparseshim report` makes of the reports of two jobs of 3 ranks, lossy and exact: all ranks in one, two
-# jobs compared, CSV, JSON, and a page of HTML. The sums are made anew here, from the files.
+# `sparseshim report` on the reports of two jobs of 3 ranks, lossy and exact: all ranks in one, two jobs compared,
+# CSV, JSON, and a page of HTML. The test computes the sums anew from the files.
 use strict;
 use warnings;
 use Cwd qw(abs_path);

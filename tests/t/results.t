@@ -29,7 +29,7 @@ cmp_ok(scalar @tables, '>', 15, 'tables are found: ' . @tables);
 
 sub cells { return map { s/^\s+|\s+$//gr } split /(?<!\\)\|/, $_[0] =~ s/^\|//r, -1 }
 
-# What a script answers when it is asked for something that it does not have, or for help.
+# Returns a script's answer to --help.
 my %answer;
 sub answer_of {
     my ($script) = @_;

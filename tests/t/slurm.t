@@ -128,7 +128,7 @@ tap "$?" "... the jobs' output has their results, and their reports"
 unset -f module
 export SPARSESHIM_MIN_COUNT=1000
 
-# What ends a job in the middle: the last report is there.
+# A job that is ended in the middle leaves its last report.
 batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" \
     "${STEP[*]} $PROGRAMS/unending wait &" "sleep 3" "scancel --signal=TERM \$SLURM_JOB_ID.0" "wait"
 [ "$(reports "$JOB")" -ge 1 ] && grep -q '"seen": *[1-9]' "$REPORTS/sparseshim-$JOB-"*.json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the report says for a buffer that stayed exact: a rule that registers it when pasted, for
-# every reason for which one can; for the others what helps instead.
+# The report's advice for a buffer that stayed exact: a rule that registers it when pasted, if a rule
+# can; else the remedy for its reason.
 set -u
 SPARSESHIM_MIN_COUNT=1000
 . tests/t/lib.sh

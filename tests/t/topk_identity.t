@@ -60,8 +60,8 @@ for algorithm in allgather recursive_doubling dsar; do
     done
 done
 
-# What is not finite. These gradients' norms vary by powers of two, as if by a loss scale; those of
-# whole numbers do not.
+# Inputs that are not finite. The norms of these gradients vary by powers of two, as if by a loss scale;
+# those of whole numbers do not.
 for ranks in 2 3 5; do
     for algorithm in ring split_allgather; do
         for case in notfinite overflow; do

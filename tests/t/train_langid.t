@@ -39,7 +39,7 @@ for algorithm in split_allgather oktopk; do
     tap "$?" "$algorithm: registered calls were sent as top-k, a hundredth of the gradient"
 done
 
-# Of the run with oktopk. Batches differ; the thresholds kept from one to the next follow.
+# Selections of the run with oktopk. Batches differ, and the kept thresholds follow them.
 echo "mean |selected - k| / k: $own of a rank, $global of the sum, at most 0.11 each" >>"$WORK/err"
 awk -v own="${own:-1}" -v global="${global:-1}" 'BEGIN { exit !(own <= 0.11 && global <= 0.11) }'
 tap "$?" "oktopk: the selections of a rank and of the sum are k, give or take 11 % in the mean"
