@@ -1,6 +1,4 @@
-/* What a rank says in the vote and cannot mean is an error on all ranks, before the plan goes by
- * it.
- */
+/* A ballot with a value that no rank can mean is an error on all ranks, before the plan uses it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

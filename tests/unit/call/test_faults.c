@@ -50,10 +50,10 @@ static const struct subject lossy[] = {ROUNDED(SS_RECURSIVE_DOUBLING),
                                        ROUNDED(SS_GTOPK),
                                        TOPK(SS_AUTO, SS_VALUES_BF16, SS_VALUES_Q4)};
 
-/* Which ranks it happens to, in turn. */
+/* The ranks on which the fault happens, in turn. */
 enum who { EACH, EVEN, MIDDLE, SECOND };
 
-/* What short memory comes down to: buffers of earlier calls are gone, by their bits. */
+/* Short memory: buffers of earlier calls that are freed, a bit each. */
 enum gone {
     ARENA = 1,
     MARKS = 2,
@@ -121,7 +121,7 @@ static const struct row matrix[] = {
         .gone = ARENA | OWN_ERROR | PART_ERROR),
 };
 
-/* One fault at one place. */
+/* A fault at a place. */
 struct trial {
     const struct row *row;
     const struct subject *what;
@@ -292,7 +292,7 @@ static const char *named_complaint(const struct fault_job *j, const struct trial
     }
 }
 
-/* What no check can see of a damaged message may give another result; all else is an error. */
+/* Damage that no check can see may give another result; all other damage must be an error. */
 static const char *judge(struct fault_job *j, const struct trial *t)
 {
     const char *wrong = claims_complaint(j);
@@ -390,8 +390,8 @@ static bool is_hit(enum who who, int size, int rank)
            (who == SECOND && rank == 1);
 }
 
-/* Where all calls may succeed: a measurement bears it, and the plan may choose the MPI library's.
- */
+/* Returns true if all calls may succeed: a measurement survives the fault, or the plan may choose
+ * the MPI library's call. */
 static bool may_pass(const struct trial *t)
 {
     return t->row->fault == PROMISED || t->what->measured || t->what->algorithm == SS_AUTO;

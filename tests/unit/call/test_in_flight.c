@@ -218,7 +218,8 @@ static void votes_and_latencies_of_calls_beside_each_other_overlap(void **state)
     }
 }
 
-/* What is OK is right; once a rank has an error, all that it may not have begun is one on all. */
+/* Results of successful calls are right. Once a rank has an error, all calls that it may not have
+ * begun are errors on all ranks. */
 static void expect_errors_everywhere(const struct beside_job *b)
 {
     int first = b->plan->calls;

@@ -262,8 +262,8 @@ static void where_memory_is_short_calls_go_alone(void **state)
     ss_rules_free(rules);
 }
 
-/* What is OK has the same bits on all ranks that have it; once a rank has an error, all that it may
- * not have begun is one on all. */
+/* Results of successful calls have the same bits on all ranks. Once a rank has an error, all calls
+ * that it may not have begun are errors on all ranks. */
 static void expect_errors_everywhere(const struct beside_job *b)
 {
     int first = b->plan->calls;

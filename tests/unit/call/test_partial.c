@@ -203,7 +203,7 @@ static void partial_calls_stand_between_calls_with_all_ranks(void **state)
         }
 }
 
-/* What came late before a call with all ranks is in it. */
+/* A call with all ranks contains gradients that came late before it. */
 static void a_call_with_all_ranks_selects_from_what_came_late(void **state)
 {
     (void)state;
@@ -237,8 +237,8 @@ static void a_rank_that_is_switched_off_contributes_nothing_to_partial_calls(voi
     }
 }
 
-/* A message of the rounds that is damaged, or one of the other calls: an error on all ranks. Of a
- * vote that only its receiver has seen fail the others hear in the next one, which the program does
+/* A damaged message of the rounds, or of other calls, is an error on all ranks. If only the
+ * receiver has seen a vote fail, the other ranks learn it in the next vote, which the program does
  * not make here. */
 static void errors_reach_all_ranks(void **state)
 {

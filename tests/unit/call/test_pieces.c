@@ -47,7 +47,8 @@ static void close_job(void)
     far_forget_all();
 }
 
-/* away: the ranks whose buffers the host cannot touch. What all ranks say of the pieces. */
+/* Returns the piece that all ranks agree on. away: the ranks whose buffers the host cannot touch.
+ */
 static uint64_t piece_of_call(unsigned away, enum ss_type type, uint64_t n)
 {
     for (int r = 0; r < SIZE; r++) {

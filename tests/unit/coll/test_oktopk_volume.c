@@ -1,4 +1,4 @@
-/* What the O(k) sparse allreduce sends (Ok-Topk, equations 1 to 3). */
+/* The volume of the O(k) sparse allreduce (Ok-Topk, equations 1 to 3). */
 #include "tests/unit/support/mailbox.h"
 #include "tests/unit/support/oktopk_job.h"
 
@@ -62,8 +62,8 @@ static struct volume volume_of(enum place place, int size, size_t n, struct ss_s
     return v;
 }
 
-/* Equation 3: 2k (P-1)/P for the exchange, and 4k (P-1)/P for balancing and allgather. Where the
- * large gradients of a rank lie in another's region it has to send them all: 2k. */
+/* Equation 3: 2k (P-1)/P for the exchange, and 4k (P-1)/P for balancing and allgather. If the large
+ * gradients of a rank lie in another rank's region, it sends all of them: 2k. */
 static void the_volume_is_within_six_k(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* An algorithm is its row: a toy one that no other file knows runs for any number of ranks, is
- * planned by its own formula, reserves by its own promise, and is given up with all it has open. */
+/* An algorithm is its row. A toy algorithm that no other file knows runs for any number of ranks.
+ * Its own formula plans it, its own promise reserves its memory, and a cancelled call frees all of
+ * it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Lanes that stay dense back off, alike on all ranks, and come back (core/README.md,
+/* Lanes that stay dense skip votes, alike on all ranks, and vote again later (core/README.md,
  * invariant 8). */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,5 @@
-/* No gradient is lost (invariant 3): every algorithm x value type x number of ranks x pattern, per
- * element, with the residuals in sight. (One rank alone never comes here.) And equal communicators
- * give equal bits. */
+/* No gradient is lost (invariant 3): every algorithm, value type, number of ranks from 2 on and
+ * pattern, per element, with the residuals read. Equal communicators give equal bits. */
 #include <stdio.h>
 
 #include "tests/unit/support/training.h"
@@ -19,7 +18,7 @@ static double uniform(uint64_t h)
     return (double)(mix(h) >> 11) / 4503599627370496.0 - 1; /* -1..1 */
 }
 
-/* Of step s, rank r of P, element i. */
+/* Returns the input of step s, rank r of P, element i. */
 typedef double pattern(uint64_t s, uint64_t r, uint64_t size, uint64_t i);
 
 static uint64_t hash(uint64_t s, uint64_t r, uint64_t i)
@@ -101,8 +100,8 @@ static const struct {
     [CANCELLING] = {"cancelling", cancelling},
 };
 
-/* What the inputs of a step are multiplied by: nothing, powers of two that hold for some steps, a
- * drift, or log-normal. */
+/* The factor of a step's inputs: 1, powers of two that hold for some steps, a drift, or log-normal.
+ */
 enum { STEADY, IN_STEPS, DRIFTING, LOG_NORMAL, NORMS };
 
 static double norm_of(int norms, uint64_t step)

@@ -1,5 +1,5 @@
-/* What becomes of residuals beside sparse calls: kept elements, dense calls, buffers that turn out
- * to be no gradient, changes of the loss scale. */
+/* Residuals outside of sparse calls: kept elements, dense calls, buffers that become exact, changes
+ * of the loss scale. */
 #include "core/tensor/residual.h"
 #include "tests/unit/support/feedback_job.h"
 

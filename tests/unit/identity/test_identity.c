@@ -1,4 +1,4 @@
-/* Which tensor a call is of: periods by rules, marks and addresses, and what breaks them. */
+/* The tensor of a call: periods by rules, marks and addresses, and the events that end them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

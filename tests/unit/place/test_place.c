@@ -53,8 +53,8 @@ static bool close_to(double a, double b)
     return a == b || fabs(a - b) <= 0x1p-30 * fabs(b);
 }
 
-/* What was voted of the inputs, and what GUARD saw. The squares of what stays in a place are added
- * up in an order of its own. */
+/* Asserts equal votes on the inputs and equal results of GUARD. A place adds the squares of claims
+ * that stay in it in its own order, so that these are equal up to rounding. */
 static void assert_same_sight(const struct training *near, const struct training *far)
 {
     const struct ss_ballot *a = &ss_comm_call(near->job.comm[0])->f.vote.ballot,
@@ -71,7 +71,7 @@ static void assert_same_sight(const struct training *near, const struct training
     assert_true(close_to(t->guarding.ratio, u->guarding.ratio));
 }
 
-/* What is claimed stays where the buffers are, and is encoded there. */
+/* Returns true if claims stay in the place of the buffers and are encoded there. */
 static bool is_encoded_there(const struct form *f)
 {
     const bool stays = f->algorithm == SS_ALLGATHER || f->algorithm == SS_SPLIT_ALLGATHER ||

@@ -1,6 +1,7 @@
-/* Partial allreduces under delays and orders of every kind: they end, all ranks have the same
- * results at every call, enough ranks are in, no gradient is lost or counted twice, none waits for
- * more rounds than it may (eager-SGD, Lemma 6.1, and what it leaves out). */
+/* Partial allreduces under delays and orders of every kind. They end, and all ranks have the same
+ * results at every call. Enough ranks take part, no gradient is lost or counted twice, and no
+ * gradient waits for more rounds than it may (eager-SGD, Lemma 6.1, and cases that the lemma leaves
+ * out). */
 #include "tests/unit/support/rounds_job.h"
 
 static void everything_holds(int size, uint64_t seed, uint32_t calls, int tensors)
@@ -35,7 +36,7 @@ static void several_tensors_a_step(void **state)
             everything_holds(size, seed, 36, 3);
 }
 
-/* Who is in for the first tensor of a step is in for all of them. */
+/* A rank that takes part for the first tensor of a step takes part for all of them. */
 static void a_step_is_in_or_out_as_a_whole(void **state)
 {
     (void)state;

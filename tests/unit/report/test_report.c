@@ -1,8 +1,8 @@
 /* The promises of core/report/json.h, words.h and report.h.
  *
- * With an argument it serves tests/t/report_json.t: "json" prints a sample report, "empty" one of a
- * job without calls, "locale" runs what needs a locale with a decimal comma, or ends with status 77
- * where none is installed (this cmocka calls a skipped test not ok). */
+ * With an argument the program serves tests/t/report_json.t: "json" prints a sample report, "empty"
+ * that of a job without calls. "locale" runs the tests that need a locale with a decimal comma, or
+ * ends with status 77 if none is installed (this cmocka calls a skipped test not ok). */
 #include "tests/unit/support/report_sample.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What the report says of partial calls: who was in and how late the others were, what came too
- * late to be sent, what makes it useless, and how it went. */
+/* Partial calls in the report: ranks that took part and the delay of the others, gradients that
+ * were never sent, calls that make QUORUM useless, and the course over time. */
 #include "tests/unit/support/report_sample.h"
 
 static void fill_rounds(struct ss_stats *stats)

@@ -83,8 +83,8 @@ static void an_orphan_is_handed_to_its_successor(void **state)
     job_close(job);
 }
 
-/* Of two tensors the first is an orphan. What an operation in flight has claimed may return to its
- * residual; what it has joined to its input leaves it. */
+/* The first of two tensors is an orphan. Its residual stays while an operation of either is in
+ * flight: claims may return to it, and a share that has joined an input leaves it. */
 static void residuals_stay_while_an_operation_is_in_flight(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void residuals_stay_while_an_operation_is_in_flight(void **state)
     }
 }
 
-/* One of another lane, too, so that there is no step. */
+/* Makes a call of another lane first, so that there is no step. */
 static void on_lane_0(struct job *job, uint64_t site)
 {
     at(job, (uint32_t)(8 + 3 * noise(job)), 7, 64);
