@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trainings in numpy, PyTorch (Debian's) and jax (from PyPI), whose gradients are other arrays in each
-# step: their gradients are found by a rule and sent as top-k. `make
+# step: rules with their calls per step make them lossy. `make
 # check-frameworks` installs what is needed and sets FRAMEWORKS=install; without that the first run
 # of each alone, since each takes seconds.
 set -u
@@ -21,13 +21,13 @@ found() {
     tap "$?" "$1: $(value sparse_share) of the bytes, loss $(value first_loss) to $(value last_loss)"
 }
 
-# trains NAME PYTHON PROGRAM
+# trains NAME PYTHON PROGRAM COUNT: two layers are of COUNT elements, each other one is alone.
 trains() {
     local name=$1 program=$3
     local python=("$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$2" "tests/gradients/$3.py")
 
-    SPARSESHIM_REGISTER=count=1000: within 240 "${python[@]}"
-    found "$name, a rule by count"
+    SPARSESHIM_REGISTER="count=$4:calls=2; *:calls=1" within 240 "${python[@]}"
+    found "$name, rules by count"
     [ "${FRAMEWORKS:-}" = install ] || return
     SPARSESHIM_REGISTER='' within 240 "${python[@]}"
     [ "$STATUS" -eq 0 ] && [ "$(value sparse_share)" = 0.0000 ]
@@ -42,7 +42,7 @@ trains() {
 # Temporaries that one helper reduces: also from step 20 on, and on three ranks.
 if have_mpi4py; then
     for ranks in 2 3; do
-        SPARSESHIM_REGISTER=count=1000: within 240 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" \
+        SPARSESHIM_REGISTER='count=16384:calls=2; *:calls=1' within 240 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" \
             "$VENV/bin/python" tests/gradients/train_numpy.py
         found "numpy, $ranks ranks"
         awk -v share="$(value early_share)" 'BEGIN { exit !(share >= 0.9) }'
@@ -52,12 +52,12 @@ else
     skip "numpy" "mpi4py is missing and could not be built"
 fi
 if have_torch; then
-    PYTHONPATH=$WORK/path trains PyTorch "$PYTHON3" train_torch
+    PYTHONPATH=$WORK/path trains PyTorch "$PYTHON3" train_torch 65536
 else
     skip "PyTorch" "python3-torch or mpi4py is missing; make check-frameworks installs them"
 fi
 if have_jax; then
-    trains jax "$VENV/bin/python" train_jax
+    trains jax "$VENV/bin/python" train_jax 65536
 else
     skip "jax and mpi4jax" "they are missing; make check-frameworks installs them"
 fi
