@@ -8,9 +8,11 @@ PROGRAMS=$BUILD/tests/gradients
 cd "$WORK" || exit 1
 unset SPARSESHIM_REPORT SPARSESHIM_MIN_COUNT
 
-# learned RANKS MIN_COUNT PROGRAM ARGUMENT...: the file is in $WORK/out, behind what the program prints.
+# learned RANKS MIN_COUNT PROGRAM ARGUMENT...: the file is in $WORK/out, behind what the program prints,
+# or in OUT.
 learned() {
-    within 100 "$BUILD/sparseshim" learn --min-count="$2" --out=- -- "$MPIRUN" -n "$1" "$PROGRAMS/$3" "${@:4}"
+    within 100 env LD_PRELOAD="$YIELDS" "$BUILD/sparseshim" learn --min-count="$2" --out="${OUT:--}" -- \
+        "$MPIRUN" -n "$1" "$PROGRAMS/$3" "${@:4}"
 }
 
 # names COUNT...: whether the rules of the file name each of them.
@@ -23,6 +25,31 @@ names() {
         return 1
     done
 }
+
+# From learn to a run under its file: lossy in nine tenths of the second half, a tensor for each layer.
+while read -r program layers; do
+    rm -f learned.conf
+    OUT=learned.conf learned 2 32 positives "$program" 50 1 plain
+    SPARSESHIM_CONFIG=./learned.conf SPARSESHIM_ALGORITHM=split_allgather within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" \
+        "$PROGRAMS/positives" "$program" 50 1
+    passed && [ "$(tensors state=registered)" = "$layers" ]
+    tap "$?" "$program: learned, then $layers tensors lossy under $(sed -n 's/^register = //p' learned.conf)"
+done <<'END'
+kept 5
+fresh 4
+equal8 8
+pairs 17
+clipped 4
+END
+# Where learn finds nothing, it writes no file, and a run in MODE=topk makes nothing lossy.
+for mode in power weights_1; do
+    rm -f learned.conf
+    OUT=learned.conf learned 2 512 negatives "$mode" float steps=60
+    [ "$STATUS" -eq 1 ] && [ ! -e learned.conf ] && SPARSESHIM_MODE=topk SPARSESHIM_MIN_COUNT=512 \
+        within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/negatives" "$mode" float steps=60 &&
+        [ "$(tensors topk_calls=0)" -gt 0 ] && [ "$(tensors topk_calls=0)" = "$(tensors)" ]
+    tap "$?" "$mode: learn writes no file, nothing is lossy"
+done
 
 # What trainings reduce, in the ways they reduce it.
 turn=0
