@@ -333,6 +333,177 @@ static void communicators_of_equal_size_and_layout_give_equal_bits(void **state)
             }
 }
 
+/* ---- random sequences of calls ---- */
+
+enum { WAYS = 2, LAYERS = 5, BUFFERS = LAYERS + 3, SEQUENCES = 24 };
+
+static const size_t way_n[WAYS] = {300, 450};
+
+/* A program that sums layers of two counts: with calls left out and added, from buffers of their
+ * own or of others, with marks that come and go, beside native and not finite calls. */
+struct program {
+    struct sim_job job;
+    uint64_t random;
+    int layers, marks, buffers;
+    void *in[SIM_JOB_RANKS], *out[SIM_JOB_RANKS][BUFFERS];
+    long double sum[WAYS][450], magnitude[WAYS][450]; /* inputs minus results; |inputs| */
+    int calls, sparse;
+};
+
+static unsigned chance(struct program *p, unsigned of)
+{
+    p->random += 0x9e3779b97f4a7c15ULL;
+    return (unsigned)(mix(p->random) % of);
+}
+
+static void add(struct program *p, int way, const void *v, int sign)
+{
+    for (size_t i = 0; i < way_n[way]; i++) {
+        p->sum[way][i] += sign * (long double)get(SS_F32, v, i);
+        if (sign > 0)
+            p->magnitude[way][i] += (long double)fabs(get(SS_F32, v, i));
+    }
+}
+
+/* One sum of that layer; some with NaN, and some that a rank cannot serve. */
+static void sum_layer(struct program *p, int way, int layer)
+{
+    const bool bad = chance(p, 15) == 0;
+    const int off = chance(p, 15) == 0 ? (int)chance(p, (unsigned)p->job.size) : -1;
+    struct sim_job *job = &p->job;
+    int scratch = LAYERS + (int)chance(p, 3);
+
+    for (int r = 0; r < job->size; r++) {
+        bool own = p->buffers == 0 || (p->buffers == 1 && chance(p, 20) > 0) ||
+                   (p->buffers == 2 && r == 0);
+        for (size_t i = 0; i < way_n[way]; i++)
+            put(SS_F32, p->in[r], i, heavy_tailed((uint64_t)p->calls, (uint64_t)r, 0, i));
+        add(p, way, p->in[r], 1);
+        if (bad) { /* in neither sum, but claims come back rounded */
+            for (size_t i = 0; i < way_n[way]; i++)
+                p->sum[way][i] -= (long double)get(SS_F32, p->in[r], i);
+            put(SS_F32, p->in[r], 3, r == 0 ? (double)NAN : 1);
+        }
+        job->in[r] = p->in[r];
+        job->out[r] = p->out[r][p->buffers == 3 ? LAYERS : own ? layer : scratch];
+        ss_comm_set_off(job->comm[r], r == off);
+    }
+    p->calls++;
+    assert_true(job_call(job, SS_F32, SS_SUM, way_n[way]));
+    assert_true(job->status[0] == SS_OK || job->status[0] == SS_NATIVE);
+    p->sparse += job->status[0] == SS_OK;
+    for (int r = 0; r < job->size; r++) {
+        assert_int_equal(job->status[r], job->status[0]);
+        if (job->status[0] == SS_NATIVE && !bad)
+            add(p, way, job_native_input(job, r), -1);
+    }
+    if (job->status[0] == SS_NATIVE)
+        return;
+    assert_false(bad);
+    add(p, way, job->out[0], -1);
+}
+
+static void sum_mark(struct program *p)
+{
+    static float one[SIM_JOB_RANKS];
+
+    for (int r = 0; r < p->job.size; r++) {
+        one[r] = 1;
+        p->job.in[r] = &one[r];
+        p->job.out[r] = p->out[r][0];
+        ss_comm_set_off(p->job.comm[r], false);
+    }
+    assert_true(job_call(&p->job, SS_F32, SS_SUM, 1));
+}
+
+static void step_program(struct program *p, int step)
+{
+    for (int k = 0; k < p->layers; k++) {
+        unsigned word = chance(p, 40);
+        for (int times = word == 0 ? 0 : word == 1 ? 2 : 1; times > 0; times--)
+            sum_layer(p, 0, k);
+        if (chance(p, 12) == 0)
+            sum_layer(p, 1, (int)chance(p, LAYERS));
+    }
+    if (p->marks == 1 || (p->marks == 2 && step / 12 % 2 == 0) ||
+        (p->marks == 3 && chance(p, 3) == 0))
+        sum_mark(p);
+}
+
+static double expect_kept(const struct program *p, const char *rule)
+{
+    double kept = 0;
+
+    for (int way = 0; way < WAYS; way++)
+        for (size_t i = 0; i < way_n[way]; i++) {
+            long double left = 0;
+            for (int r = 0; r < p->job.size; r++)
+                for (const struct ss_tensor *t = ss_tensors_first(p->job.comm[r]->tensors); t;
+                     t = t->next)
+                    if (t->n == way_n[way] && t->residual.values.data)
+                        left += (long double)get(SS_F32, t->residual.values.data, i);
+            kept += fabs((double)left);
+            if (fabsl(p->sum[way][i] - left) >
+                (p->calls + p->job.size + 2) * (long double)FLT_EPSILON * p->magnitude[way][i])
+                fail_msg("P = %d, %s, marks %d, buffers %d, %d layers, %zu elements, element %zu: "
+                         "inputs minus results %Lg, residuals %Lg",
+                         p->job.size, rule, p->marks, p->buffers, p->layers, way_n[way], i,
+                         p->sum[way][i], left);
+        }
+    return kept;
+}
+
+static double run_program(int size, uint64_t seed)
+{
+    static const char *const texts[] = {"count=300:", "count=300::calls=1", "count=300::calls=3",
+                                        "count=300::calls=5", "count=300:400:calls=4;*"};
+    static struct program p;
+    struct ss_settings settings = training_settings(algorithms[seed % ALGORITHMS]);
+    const char *text = texts[mix(seed) % (sizeof texts / sizeof texts[0])];
+    struct ss_rules *rules;
+    char error[200];
+
+    memset(&p, 0, sizeof p);
+    p.random = seed * 1000 + (uint64_t)size;
+    p.layers = 1 + (int)chance(&p, LAYERS);
+    p.marks = (int)chance(&p, 4);
+    p.buffers = (int)chance(&p, 4);
+    assert_int_equal(ss_rules_parse(text, true, &rules, error, sizeof error), SS_OK);
+    settings.density = 0.05;
+    settings.tensors.include = rules;
+    settings.tensors.identity.steps = chance(&p, 4);
+    settings.tensors.identity.by_rule = chance(&p, 5) == 0;
+    job_open(&p.job, size, 1e-5, 1e-9, seed % 2 ? seed : 0, &settings);
+    for (int r = 0; r < size; r++) {
+        p.in[r] = calloc(450, sizeof(float));
+        for (int b = 0; b < BUFFERS; b++)
+            p.out[r][b] = calloc(450, sizeof(float));
+    }
+    for (int step = 0; step < 60; step++)
+        step_program(&p, step);
+    double kept = expect_kept(&p, text);
+    for (int r = 0; r < size; r++) {
+        free(p.in[r]);
+        for (int b = 0; b < BUFFERS; b++)
+            free(p.out[r][b]);
+    }
+    job_close(&p.job);
+    ss_rules_free(rules);
+    return kept;
+}
+
+static void random_sequences_of_calls_lose_nothing(void **state)
+{
+    int lossy = 0;
+
+    (void)state;
+    for (int size = 2; size <= MOST_P; size++)
+        for (uint64_t seed = 1; seed <= SEQUENCES; seed++)
+            lossy += run_program(size, seed) > 0;
+    print_message("# %d of %d programs were lossy\n", lossy, SEQUENCES * (MOST_P - 1));
+    assert_true(lossy > SEQUENCES * (MOST_P - 1) / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +518,7 @@ int main(void)
         cmocka_unit_test(a_rounded_dense_phase_loses_nothing),
         cmocka_unit_test(every_residual_drains),
         cmocka_unit_test(communicators_of_equal_size_and_layout_give_equal_bits),
+        cmocka_unit_test(random_sequences_of_calls_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
