@@ -267,10 +267,10 @@ static void tell_period(struct ss_feedback *f)
     if (!f->found.where.tell || !f->tensor || !f->tensor->asked || f->c.x.t->rank != 0 ||
         atomic_exchange(&f->comm->stats->warned_period, true))
         return;
-    ss_topk_warn(f,
-                 "its calls show no period and stay exact: no sums of a few numbers come between "
-                 "them at even distances, and receive buffers do not return; ':calls=N' in its "
-                 "rule of REGISTER, N being its calls per step, makes it lossy");
+    ss_topk_warn(
+        f, "its calls show no period so far and are exact: no sums of a few numbers come between "
+           "them at even distances, and receive buffers do not return; ':calls=N' in its "
+           "rule of REGISTER, N being its calls per step, makes it lossy");
 }
 
 bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)

@@ -35,7 +35,7 @@ enum {
     SS_MARK_COUNT = 8,         /* elements of a mark, at most */
     SS_MARKS_APART = 64,       /* calls between two marks, at most */
     SS_IDENTITY_SITES = 256,   /* call sites of a lane; with more they do not count */
-    SS_IDENTITY_TELLS = 256,   /* calls in a row without a period, and the user hears of calls= */
+    SS_IDENTITY_TELLS = 32,    /* calls in a row without a period, and the user hears of calls= */
 };
 
 #define SS_ORDINAL_NONE UINT32_MAX

@@ -30,10 +30,9 @@ enum {
     SS_LEARN_SHARE = 65535, /* value of a block that has all energy */
 };
 
-/* The kinds of records in a file:
- *   SS_LEARN_TEXT     facts of the file, as "rank 0\n" or "name = value\n"
- *   SS_LEARN_SITE     a call site: MODULE+OFFSET, its function, a hash of it and its callers; a
- * line each SS_LEARN_CALL     a call without a sample SS_LEARN_SAMPLED  a call with a sample */
+/* The kinds of records in a file: text as "rank 0\n" or "name = value"; a call site as
+ * MODULE+OFFSET, its function and a hash of it and its callers, a line each; a call without and
+ * with a sample. */
 enum ss_learn_kind { SS_LEARN_TEXT = 1, SS_LEARN_SITE, SS_LEARN_CALL, SS_LEARN_SAMPLED };
 enum { SS_LEARN_NONBLOCKING = 1, SS_LEARN_IN_PLACE = 2, SS_LEARN_NOT_FINITE = 4 };
 

@@ -11,7 +11,8 @@
 enum {
     MOST_TENSORS = 1024, /* beyond this number, long unused tensors without a residual are freed */
     GONE_STEPS = 3,      /* an orphan was not called for so many steps, */
-    GONE_CALLS = 64      /* and for so many calls of its lane */
+    GONE_CALLS = 64,     /* and for so many calls of its lane */
+    LOOKED_FOR = 256     /* calls of a candidate during which its lane does not back off */
 };
 
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem)
@@ -249,7 +250,7 @@ bool ss_tensor_lane_interest(const struct ss_tensor *t)
 {
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
         if ((o->state == SS_TENSOR_REGISTERED && !(o->rest.resting && o->rest.emptied)) ||
-            (o->state == SS_TENSOR_CANDIDATE && !is_gone(o) && o->calls < SS_IDENTITY_TELLS))
+            (o->state == SS_TENSOR_CANDIDATE && !is_gone(o) && o->calls < LOOKED_FOR))
             return true;
     return false;
 }

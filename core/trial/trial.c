@@ -183,16 +183,16 @@ static void measure(const struct job *job, struct ss_trial_result *result)
 
 static struct ss_settings settings_of(const struct ss_trial *t)
 {
-    return (struct ss_settings){.algorithm = t->algorithm,
-                                .alpha = t->alpha,
-                                .beta = t->beta,
-                                .hash = 1,
-                                .topk = ss_keeps_global(t->algorithm),
-                                .density = t->entries.density,
-                                .quant_bucket = SS_BUCKET,
-                                .repartition_period = SS_REPARTITION_PERIOD,
-                                .tensors = {.identity = {.by_rule = true},
-                                            .threshold_period = SS_THRESHOLD_PERIOD}};
+    return (struct ss_settings){
+        .algorithm = t->algorithm,
+        .alpha = t->alpha,
+        .beta = t->beta,
+        .hash = 1,
+        .topk = ss_keeps_global(t->algorithm),
+        .density = t->entries.density,
+        .quant_bucket = SS_BUCKET,
+        .repartition_period = SS_REPARTITION_PERIOD,
+        .tensors = {.identity = {.by_rule = true}, .threshold_period = SS_THRESHOLD_PERIOD}};
 }
 
 static int open_rules(struct job *job)

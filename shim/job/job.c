@@ -130,8 +130,7 @@ static void start_requests(void)
     int level = MPI_THREAD_SINGLE;
 
     if (shim.options.progress != CFG_PROGRESS_OFF && shim.options.mode != CFG_MODE_LEARN &&
-        shim_real_grequest_start &&
-        shim_real.Query_thread(&level) == MPI_SUCCESS)
+        shim_real_grequest_start && shim_real.Query_thread(&level) == MPI_SUCCESS)
         shim.takes_requests = level == MPI_THREAD_MULTIPLE;
     if (!shim.takes_requests)
         shim_requests_pass();

@@ -72,8 +72,8 @@ double shim_now(void)
 
 bool shim_calls_are_counted(void)
 {
-    return shim.stats.timed || shim.options.mode == CFG_MODE_LEARN || shim.options.debug >= CFG_DEBUG_INFO ||
-           (shim.options.trace && *shim.options.trace);
+    return shim.stats.timed || shim.options.mode == CFG_MODE_LEARN ||
+           shim.options.debug >= CFG_DEBUG_INFO || (shim.options.trace && *shim.options.trace);
 }
 
 void shim_requests_pass(void)

@@ -269,9 +269,10 @@ static void a_problem_names_variable_value_allowed_and_what_stays(void **state)
     write_file("sparseshim.conf", "mode = observe\n");
     setenv("SPARSESHIM_MODE", "exakt", 1);
     struct cfg *cfg = load();
-    assert_one_problem(cfg, true,
-                       "SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk); "
-                       "observe stays");
+    assert_one_problem(
+        cfg, true,
+        "SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk); "
+        "observe stays");
     assert_value(cfg, "MODE", "observe", CFG_FROM_SYSTEM_FILE);
     cfg_free(cfg);
 }

@@ -431,8 +431,7 @@ static void numbers_and_ranges_name_counts_and_nothing_else_does(void **state)
 {
     (void)state;
     assert_int_equal(least_named("", 77, SS_F32, false), UINT64_MAX);
-    assert_int_equal(least_named("*; site=f; type=float; count=:", 77, SS_F32, false),
-                     UINT64_MAX);
+    assert_int_equal(least_named("*; site=f; type=float; count=:", 77, SS_F32, false), UINT64_MAX);
     assert_int_equal(least_named("*; count=77", 77, SS_F32, true), 77);
     assert_int_equal(least_named("count=77", 78, SS_F32, false), 77);
     assert_int_equal(least_named("count=90:100; count=10:20", 20, SS_F32, true), 10);
