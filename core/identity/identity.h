@@ -13,7 +13,9 @@
  *    than SS_MARKS_APART calls;
  *  - the period with which the receive addresses have returned for two periods in a row, as this
  *    rank sees them. An address that does not return ends the period. Addresses wait until the
- *    first three steps between marks have shown whether these are regular.
+ *    first three steps between marks have shown whether these are regular. Before the first mark
+ *    a buffer that several layers share looks like one gradient: with marks at the end of each
+ *    step these layers are one tensor in the first step.
  *
  * With regular marks the ordinal is the place behind the last mark; a call that comes after the
  * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N.

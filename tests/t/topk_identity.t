@@ -15,6 +15,38 @@ tap_passed "REGISTER=auto is a bad value"
 grep -q "there is no rule auto: 'sparseshim learn'" "$WORK/err"
 tap "$?" "whose message names learn"
 
+# From which step on gradients are lossy, and how many tensors there are: CASE STEP TENSORS RULE. Step 0:
+# never.
+while read -r name first count rule; do
+    SPARSESHIM_REGISTER="$rule" preloaded 2 steps "$name" "first=$first"
+    tap_passed "steps $name, $rule: lossy from step $first on" 2
+    [ "$(tensors state=registered)" = "$count" ]
+    tap "$?" "steps $name, $rule: $(tensors state=registered) of $count tensors"
+    [ "$(grep -c "its calls show no period so far" "$WORK/err")" = "$((first == 0))" ]
+    tap "$?" "steps $name, $rule: one line names calls= where nothing is lossy"
+done <<'END'
+flat 4 1 count=2000:2010
+flat_loss 4 1 count=2000:2010
+fresh 0 0 count=2000:2010
+fresh 4 1 count=2000:2010:calls=1
+fresh_loss 4 1 count=2000:2010
+unlike 3 8 count=2000:2010
+changing 3 8 count=2000:2010
+posted 3 8 count=2000:2010
+own 4 8 count=2000:2010
+own_posted 4 8 count=2000:2010
+scratch 4 8 count=2000:2010:calls=8
+scratch_loss 1 8 count=2000:2010
+accumulated 3 1 count=2000:2010
+evaluated 4 1 count=2000:2010
+fifth 4 1 count=2000:2010
+fiftieth 4 1 count=2000:2010
+two 6 2 count=2000:2010
+frozen 1 8 count=2000:2010
+extra 4 8 count=2000:2010:calls=8
+missing 4 8 count=2000:2010:calls=8
+END
+
 # Twelve equal layers through one scratch buffer: by the loss in each step, and by calls=12.
 for ranks in 2 3; do
     SPARSESHIM_REGISTER=count=1800 preloaded "$ranks" layers layers each=no
