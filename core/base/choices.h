@@ -70,7 +70,7 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 #define SS_MERGE_AUTO  UINT64_MAX
 #define SS_MERGE_BYTES 4194304
 
-/* Ranks that a round of a partial call waits for (core/quorum/rounds.h). */
+/* Ranks that a round of a partial call waits for (core/partial/rounds.h). */
 #define SS_QUORUM_LIST(X)                                                                          \
     X(SS_QUORUM_ALL, all)                                                                          \
     X(SS_QUORUM_MAJORITY, majority)                                                                \

@@ -72,7 +72,7 @@ void ss_comm_set_polled(struct ss_comm *comm, bool polled);
  * nonblocking: the calls are nonblocking, on all ranks. */
 void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking);
 
-/* Turns calls of registered tensors into rounds on a transport of their own (QUORUM, core/quorum),
+/* Turns calls of registered tensors into rounds on a transport of their own (QUORUM, core/partial),
  * on all ranks or none. Returns SS_OK or SS_ERR_MEMORY. */
 int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t);
 /* Ends the rounds. Called before their transport is closed. */

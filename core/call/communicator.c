@@ -4,7 +4,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/group.h"
-#include "core/quorum/rounds.h"
+#include "core/partial/rounds.h"
 
 struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
                                struct ss_mem *mem, struct ss_stats *stats, const char *name)

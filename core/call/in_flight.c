@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "core/call/group.h"
-#include "core/quorum/rounds.h"
+#include "core/partial/rounds.h"
 
 enum {
     MEASURED_TURNS = 64 /* one in so many calls of a lane runs alone and is measured */

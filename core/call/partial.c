@@ -1,11 +1,11 @@
 /* Partial calls (QUORUM): a tensor has a call with all ranks, which votes and plans as ever; where
- * all ranks say there that they can, its next calls are rounds (core/quorum/rounds.h), which ask
+ * all ranks say there that they can, its next calls are rounds (core/partial/rounds.h), which ask
  * nobody anything, until the next such call. */
 #include <string.h>
 
 #include "core/call/call_impl.h"
 #include "core/coll/rows.h"
-#include "core/quorum/rounds.h"
+#include "core/partial/rounds.h"
 #include "core/tensor/residual.h"
 
 /* Of all rounds. */

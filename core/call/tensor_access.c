@@ -8,7 +8,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/call_impl.h"
-#include "core/quorum/rounds.h"
+#include "core/partial/rounds.h"
 #include "core/report/tensor_record.h"
 
 static bool concerns(const struct ss_tensor *t, const void *buffer)

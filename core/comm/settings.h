@@ -38,7 +38,7 @@ struct ss_settings {
     struct ss_trace *trace; /* takes the events of calls; NULL: no trace; of this rank alone */
     bool series;            /* keep series of lossy calls for a report; of this rank alone */
 
-    /* Partial allreduces (core/quorum/rounds.h). */
+    /* Partial allreduces (core/partial/rounds.h). */
     enum ss_quorum quorum;
     uint64_t quorum_period;    /* one call of a tensor in so many waits for all ranks; 1 or more */
     uint64_t quorum_staleness; /* most results that wait for a late rank's calls, 1 or more */

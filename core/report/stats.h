@@ -78,7 +78,7 @@ struct ss_small {
     double seconds;
 };
 
-/* Rounds of partial calls on this rank, over all communicators (core/quorum/rounds.h defines the
+/* Rounds of partial calls on this rank, over all communicators (core/partial/rounds.h defines the
  * counts). `stale` leaves out late gradients that no selection has seen. */
 enum { SS_STALENESS_SEEN = 16, SS_STRETCHES = 128, SS_SYNCHRONOUS = 32 };
 struct ss_rounds_sums {

@@ -129,7 +129,7 @@ struct ss_tensor {
     struct ss_agreed agreed; /* oktopk's state, equal on all ranks */
     unsigned in_flight;      /* 1 between begin and end */
     bool withdrawn;          /* by the application; takes effect in its next call with all ranks */
-    bool has_rounds;         /* partial calls of it are to come (core/quorum): do not free it */
+    bool has_rounds;         /* partial calls of it are to come (core/partial): do not free it */
     uint64_t calls;          /* all of its calls */
     uint64_t registered_calls; /* calls that were lossy as far as this rank knew */
     uint64_t lossy_since;      /* number of its first call with a lossy result, 0 = none */

@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "core/base/fpenv.h"
-#include "core/quorum/rounds.h"
+#include "core/partial/rounds.h"
 #include "shim/comm/progress.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"

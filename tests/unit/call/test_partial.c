@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/quorum/rounds.h"
+#include "core/partial/rounds.h"
 #include "core/tensor/residual.h"
 #include "tests/unit/support/sim_job.h"
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "core/coll/rows.h"
-#include "core/quorum/rounds.h"
+#include "core/partial/rounds.h"
 #include "core/sim/sim.h"
 #include "core/tensor/residual.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/quorum/rounds_impl.h"
+#include "core/partial/rounds_impl.h"
 #include "core/tensor/residual.h"
 
 struct ss_member *ss_member_of(const struct ss_rounds *r, const struct ss_tensor *tensor)

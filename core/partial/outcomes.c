@@ -1,7 +1,7 @@
 /* Keeps results that came before their call, in the order of their rounds. */
 #include <string.h>
 
-#include "core/quorum/rounds_impl.h"
+#include "core/partial/rounds_impl.h"
 
 bool ss_outcomes_room(const struct ss_rounds *r, const struct ss_member *m)
 {

@@ -1,10 +1,10 @@
-/* Shared by the files of core/quorum. */
-#ifndef CORE_QUORUM_ROUNDS_IMPL_H
-#define CORE_QUORUM_ROUNDS_IMPL_H
+/* Shared by the files of core/partial. */
+#ifndef CORE_PARTIAL_ROUNDS_IMPL_H
+#define CORE_PARTIAL_ROUNDS_IMPL_H
 
 #include "core/net/activation.h"
+#include "core/partial/rounds.h"
 #include "core/plan/plan.h"
-#include "core/quorum/rounds.h"
 
 /* Entries that are not finite: they travel, and never enter a residual. */
 struct ss_strays {
@@ -88,7 +88,7 @@ struct ss_rounds {
     _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
 
-/* core/quorum/members.c */
+/* core/partial/members.c */
 struct ss_member *ss_member_of(const struct ss_rounds *r, const struct ss_tensor *tensor);
 struct ss_member *ss_member_coded(const struct ss_rounds *r, uint64_t code);
 /* Makes room for a round besides its contribution. Returns SS_OK or SS_ERR_MEMORY; room of other
@@ -107,7 +107,7 @@ void ss_member_sent(struct ss_rounds *r);
 void ss_member_return(struct ss_rounds *r, struct ss_member *m);
 void ss_member_free(struct ss_rounds *r, struct ss_member *m);
 
-/* core/quorum/outcomes.c */
+/* core/partial/outcomes.c */
 bool ss_outcomes_room(const struct ss_rounds *r, const struct ss_member *m);
 /* Keeps the result in the landing until its call comes. */
 void ss_outcomes_keep(struct ss_rounds *r);
@@ -115,8 +115,8 @@ void ss_outcomes_keep(struct ss_rounds *r);
 void ss_outcomes_deliver(struct ss_rounds *r);
 void ss_outcomes_free(struct ss_rounds *r, struct ss_member *m);
 
-/* core/quorum/round_spans.c: the trace of a round, in a lane of its own. Returns true if there is a
- * trace. */
+/* core/partial/round_spans.c: the trace of a round, in a lane of its own. Returns true if there is
+ * a trace. */
 static inline bool ss_round_is_traced(const struct ss_rounds *r)
 {
     return r->s.trace && *r->s.trace;

@@ -1,11 +1,11 @@
 /* Runs one round after the other: a call of this rank or an activation begins it, this rank
  * contributes, its algorithm runs, and the result goes to its call or is kept for it. */
-#include "core/quorum/rounds.h"
+#include "core/partial/rounds.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/quorum/rounds_impl.h"
+#include "core/partial/rounds_impl.h"
 
 /* ---- failure ---- */
 

@@ -28,8 +28,8 @@
  * Rounds have a transport of their own. All functions run in the default floating-point
  * environment, and one at a time.
  */
-#ifndef CORE_QUORUM_ROUNDS_H
-#define CORE_QUORUM_ROUNDS_H
+#ifndef CORE_PARTIAL_ROUNDS_H
+#define CORE_PARTIAL_ROUNDS_H
 
 #include "core/coll/coll.h"
 #include "core/tensor/tensor.h"

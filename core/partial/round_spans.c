@@ -1,6 +1,6 @@
 /* Traces the rounds of partial calls, which go on without a call of this rank. */
 #include "core/coll/rows.h"
-#include "core/quorum/rounds_impl.h"
+#include "core/partial/rounds_impl.h"
 
 void ss_round_spans_asked(struct ss_rounds *r, bool own)
 {
