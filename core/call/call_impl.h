@@ -44,6 +44,9 @@ struct ss_driver {
     void (*cancel)(struct ss_call *call);
     /* Takes note that the call was decided on by the driver's ballot. May be NULL. */
     void (*decided)(struct ss_call *call);
+    /* Returns true while the call waits for further calls of this rank, so that it is not in
+     * flight. NULL: it never does. */
+    bool (*is_open)(const struct ss_call *call);
 };
 
 /* The turn of a call among the calls in flight (core/call/in_flight.c). */

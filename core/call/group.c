@@ -1,96 +1,10 @@
-/* Groups of calls: membership and votes. The exchange is in core/call/group_exchange.c. */
+/* Groups of calls: membership and votes. Their storage is in core/call/groups.c, the exchange in
+ * core/call/group_exchange.c. */
 #include "core/call/group.h"
-
-#include <stdlib.h>
 
 #include "core/call/group_impl.h"
 
-/* ---- groups ---- */
-
-static struct ss_group *new_group(struct ss_grouping *gs)
-{
-    struct ss_group *g = gs->groups;
-    size_t room = ss_joint_room(gs->comm->t->size, SS_MERGED);
-
-    while (g && g->state != SS_GROUP_FREE)
-        g = g->next;
-    if (g)
-        return g;
-    if (!(g = calloc(1, sizeof *g)))
-        return NULL;
-    if (ss_buf_reserve(&g->messages, gs->comm->mem, room) != SS_OK) {
-        free(g);
-        return NULL;
-    }
-    g->next = gs->groups;
-    gs->groups = g;
-    return g;
-}
-
-struct ss_grouping *ss_grouping_create(struct ss_comm *comm)
-{
-    struct ss_grouping *gs = calloc(1, sizeof *gs);
-
-    if (!gs)
-        return NULL;
-    gs->comm = comm;
-    if (!(gs->plan = ss_group_plan_create(comm)) || !new_group(gs)) {
-        ss_grouping_free(gs);
-        return NULL;
-    }
-    return gs;
-}
-
-void ss_grouping_free(struct ss_grouping *gs)
-{
-    struct ss_group *g = gs ? gs->groups : NULL, *next;
-
-    for (; g; g = next) {
-        next = g->next;
-        ss_buf_free(&g->messages);
-        ss_work_free(&g->work);
-        free(g);
-    }
-    if (gs)
-        ss_group_plan_free(gs->plan);
-    free(gs);
-}
-
-void ss_grouping_drop_idle(struct ss_grouping *gs)
-{
-    for (struct ss_group *g = gs ? gs->groups : NULL; g; g = g->next)
-        if (g->state == SS_GROUP_FREE)
-            ss_work_free(&g->work);
-}
-
-void ss_grouping_forget(struct ss_grouping *gs)
-{
-    for (struct ss_group *g = gs ? gs->groups : NULL; g; g = g->next)
-        if (g->state != SS_GROUP_FREE)
-            g->state = SS_GROUP_FAILED;
-}
-
-/* Lets a call leave its group. A failed group keeps its storage, since messages may still be on
- * their way into it. */
-void ss_group_leave(struct ss_call *call)
-{
-    struct ss_group *g = call->seat.group;
-
-    call->seat.group = NULL;
-    if (--g->calls == 0 && g->state != SS_GROUP_FAILED)
-        g->state = SS_GROUP_FREE;
-}
-
 /* ---- parts ---- */
-
-bool ss_group_may_merge(const struct ss_feedback *f)
-{
-    const struct ss_exchange *x = &f->c.x;
-
-    return f->comm->grouping && f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE &&
-           f->c.op == SS_SUM && (x->type == SS_F32 || x->type == SS_F64) && f->key.window == 0 &&
-           f->lane->number < SS_LANES && x->n < SS_WINDOW;
-}
 
 static void next_part(struct ss_grouping *gs)
 {
@@ -175,7 +89,7 @@ static void take_place(struct ss_call *call)
             add(g, call);
         return;
     }
-    if (!(g = new_group(gs)))
+    if (!(g = ss_group_new(gs)))
         return;
     open_group(g, call);
     add(g, call);
@@ -192,20 +106,6 @@ static void post(struct ss_call *call)
     ss_group_plan_selected(call->f.comm->grouping->plan, x);
     ss_ballot_fill(call);
     ss_meetings_start(&call->f.vote.meetings, x->t); /* for what follows from them */
-}
-
-void ss_call_hurry(struct ss_call *call)
-{
-    call->seat.hurried = true;
-    if (call->seat.group)
-        call->seat.group->hurried = true;
-}
-
-void ss_comm_hurry(struct ss_comm *comm)
-{
-    for (struct ss_call *o = comm->grouping ? comm->open : NULL; o; o = o->turn.next_open)
-        if (o->seat.merges)
-            ss_call_hurry(o);
 }
 
 static void count(const struct ss_comm *comm, const struct ss_merged_record *more)
@@ -377,13 +277,18 @@ static int step_joint(struct ss_call *call)
     return SS_OK;
 }
 
+static bool is_open(const struct ss_call *call)
+{
+    return !call->seat.group || call->seat.group->state == SS_GROUP_OPEN;
+}
+
 /* Steps the vote. A call whose group is open waits for calls of this rank, which is no wait for
  * other ranks. */
 static int step_in_group(struct ss_call *call)
 {
     int status = step_joint(call);
 
-    if (!call->seat.group || call->seat.group->state == SS_GROUP_OPEN)
+    if (is_open(call))
         call->wait.steps = 0;
     return status;
 }
@@ -464,13 +369,8 @@ const struct ss_driver ss_group_vote_driver = {.then = SS_THEN_DECIDE,
                                                .step = step_in_group,
                                                .waiting_for = waits_for,
                                                .cancel = cancel,
-                                               .decided = decided};
-
-bool ss_group_counts(const struct ss_call *call)
-{
-    return !ss_call_is_driven_by(call, &ss_group_vote_driver) ||
-           (call->seat.group && call->seat.group->state != SS_GROUP_OPEN);
-}
+                                               .decided = decided,
+                                               .is_open = is_open};
 
 bool ss_call_rests(const struct ss_call *call)
 {

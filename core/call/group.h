@@ -51,7 +51,4 @@ void ss_group_assign(struct ss_call *call);
  */
 extern const struct ss_driver ss_group_vote_driver;
 
-/* Returns true if the call or its group is under way; false while it waits for others. */
-bool ss_group_counts(const struct ss_call *call);
-
 #endif

@@ -1,4 +1,5 @@
-/* Shared by core/call/group.c, which votes, and core/call/group_exchange.c. */
+/* Shared by core/call/groups.c, which stores groups, core/call/group.c, which votes, and
+ * core/call/group_exchange.c. */
 #ifndef CORE_CALL_GROUP_IMPL_H
 #define CORE_CALL_GROUP_IMPL_H
 
@@ -61,6 +62,8 @@ struct ss_grouping {
     struct ss_group_plan *plan;
 };
 
+/* core/call/groups.c: returns a group without calls, NULL without memory. */
+struct ss_group *ss_group_new(struct ss_grouping *gs);
 void ss_group_leave(struct ss_call *call);
 void ss_group_fail(struct ss_group *g, int status, int peer, enum ss_phase phase);
 

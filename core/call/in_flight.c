@@ -85,13 +85,18 @@ static struct ss_call *free_slot(struct ss_comm *comm)
     return comm->slots[i];
 }
 
+static bool is_open(const struct ss_call *call)
+{
+    return call->stage == SS_STAGE_DRIVEN && call->driver->is_open && call->driver->is_open(call);
+}
+
 unsigned ss_in_flight_count(const struct ss_call *from)
 {
     const struct ss_group *group = NULL;
     unsigned count = 0;
 
     for (const struct ss_call *o = from; o; o = o->turn.next_open) {
-        count += ss_group_counts(o) && (!o->seat.group || o->seat.group != group);
+        count += !is_open(o) && (!o->seat.group || o->seat.group != group);
         group = o->seat.group;
     }
     return count;
