@@ -1,4 +1,5 @@
-/* astray SEED [steady|told|changing [STEPS [at_once|tested]]]: trainings of random structure: few
+/* astray SEED [rules|steady|told|changing [STEPS [at_once|tested]]]: rules prints a rule for each
+ * count, with its calls per step. Else trainings of random structure: few
  * counts, equal layers, phases in which some layers are frozen, steps that change their order,
  * calls of the same counts in evaluations, steps cut short, small sums that come and go. Each layer
  * is zero in a window of its own, so that what comes from another shows. Nothing is asked but that
@@ -168,6 +169,17 @@ int main(int argc, char **argv)
     job.phases = steady ? 1 : 1 + (int)(draw(12, 0, 0) % 3);
     job.cut = steady || draw(13, 0, 0) % 2 ? 0 : 5 + (int)(draw(14, 0, 0) % 20);
     job.evaluated = steady || draw(15, 0, 0) % 2 ? 0 : 3 + (int)(draw(16, 0, 0) % 20);
+    if (strcmp(form, "rules") == 0) {
+        for (int s = 0; s < job.sizes && tap.rank == 0; s++) {
+            int calls = 0;
+            for (int k = 0; k < job.layers; k++)
+                calls += job.n[k] == counts[s];
+            if (calls > 0)
+                printf("count=%d:calls=%d;", counts[s], calls);
+        }
+        MPI_Finalize();
+        return 0;
+    }
     job.first_astray = -1;
     job.buffer = input_alloc(MOST * LONGEST * sizeof(float));
     for (job.step = 0; job.step < job.steps; job.step++)
