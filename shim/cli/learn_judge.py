@@ -233,6 +233,8 @@ def refusal(looks, figures):
         if figures["differ"] > 1.7:
             return ("the ranks' inputs have nothing in common and each rank's energy lies in places of its own, as of "
                     "a layer that is divided")
+    if alike > 0.5 and figures["leap"] > 3 * figures["spread"]:
+        return "its norm changes on all ranks alike, as that of a running mean"
     shared = ranks * alike / (1 + (ranks - 1) * alike)
     figures["again"] = max((abs(again(looks, lag, "toward")) for lag in (1, 2, 3, 4)))
     if alike > 0.02 + 3 * error and figures["again"] + 2 * ERROR / math.sqrt(calls) < 0.3 * shared:
@@ -253,7 +255,7 @@ def judge(looks):
     if len(good) >= LEAST:
         reason = refusal(good, figures)
         return Verdict(REFUSED if reason else GRADIENT, reason or "", figures)
-    if len(good) > 2 and all(one.alike > 0.995 for one in good):
+    if len(good) > 1 and all(one.alike > 0.995 for one in good):
         return Verdict(REFUSED, "the ranks' inputs are alike, as in an average of weights", figures)
     return Verdict(UNDECIDED, f"{len(good)} calls are too few to judge, {LEAST} are needed", figures)
 
