@@ -16,14 +16,14 @@ enum ss_vote_flag {
     SS_VOTE_CANNOT = 1 << 0,
     /* The input holds Inf or NaN. The report has a reason of its own, and a lossy call warns. */
     SS_VOTE_NOT_FINITE = 1 << 1,
-    /* The program switched the library off. It precedes CANNOT, which asks for no remedy then. */
+    /* The program switched the library off. OFF precedes CANNOT, which asks for no remedy then. */
     SS_VOTE_OFF = 1 << 2,
     /* The costs of the network are not known. The only flag that leads to a calibration. */
     SS_VOTE_UNKNOWN = 1 << 3,
     /* An earlier call failed. The only flag that is an error on all ranks. */
     SS_VOTE_BROKEN = 1 << 4,
     /* A tensor of the lane is or may be registered, or QUORUM goes on: the lane does not back off.
-     * It says so in exact calls as well, where REGISTERED is not set. */
+     * A rank sets INTEREST in exact calls as well, without REGISTERED. */
     SS_VOTE_INTEREST = 1 << 5,
     /* The threshold claimed too few entries: all ranks find a new one. The call goes on. */
     SS_VOTE_REEVALUATE = 1 << 6,
@@ -39,9 +39,9 @@ enum ss_vote_flag {
     /* The tensor is exact and its residual joins the sum: the call is dense even if sparse is
      * faster. */
     SS_VOTE_DRAIN = 1 << 11,
-    /* The arguments are not served. They will not be next time: the lane backs off. */
+    /* The arguments are not served. The lane backs off. */
     SS_VOTE_LAYOUT = 1 << 12,
-    /* The MPI library's call must be one that can be polled. It does not make the call native. */
+    /* The MPI library's call must be one that can be polled. The call may still be sparse. */
     SS_VOTE_POLLED = 1 << 13,
     /* Threads of the library may not move nonblocking calls. Blocking ones stay sparse. */
     SS_VOTE_CALLBACKS = 1 << 14,
