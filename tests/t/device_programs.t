@@ -99,6 +99,9 @@ done
 SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=1500:2999:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=allgather \
     SPARSESHIM_QUORUM=solo SPARSESHIM_TEST=quorum_period=16 preloaded 2 quorum_edges withdraw
 tap_passed "a gradient that is taken back from partial calls"
+SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=2000:2010 SPARSESHIM_ALGORITHM=split_allgather \
+    preloaded 2 steps own first=4
+tap_passed "gradients are lossy from the fourth step on" 2
 at_all_places
 SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_QUORUM=solo preloaded 2 late_ranks late=one steps=10 quiet=20
 tap_passed "partial calls of late ranks"
