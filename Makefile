@@ -202,8 +202,8 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 # ---- keeping house ----
 
 FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] gpu/*.[ch] gpu/*.cu tests/*/*.[ch] tests/*/*/*.[ch] tests/gpu/*.cpp)
-SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null) config/completion.bash
-PYTHON  := $(shell grep -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py)
+SCRIPTS := $(shell grep -d skip -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null) config/completion.bash
+PYTHON  := $(shell grep -d skip -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py)
 
 lint: all ## clang-format, folder rules, prose, clang-tidy, cppcheck, shellcheck, pyflakes
 	@scripts/install-deps build lint

@@ -197,7 +197,7 @@ EMULATED_T := collectives decisions files gradients harmless interpose_failing i
               interpose_oracle interpose_programs interpose_stack interpose_together nonblocking_beside \
               nonblocking_callbacks nonblocking_complete nonblocking_edges nonblocking_languages nonblocking_layers \
               nonblocking_merged nonblocking_mixed nonblocking_order nonblocking_random nonblocking_small \
-              nonblocking_threads observe profiles programs quorum quorum_edges random_programs refusals reproducible \
+              nonblocking_threads observe profiles programs quorum quorum_edges random_programs reproducible \
               topk_advice topk_api topk_conserve topk_identity trace train_fmnist train_hyperplane \
               train_langid
 # All but those of long vectors, which take many minutes so.
