@@ -255,7 +255,7 @@ def judge(looks):
     if len(good) >= LEAST:
         reason = refusal(good, figures)
         return Verdict(REFUSED if reason else GRADIENT, reason or "", figures)
-    if len(good) > 1 and all(one.alike > 0.995 for one in good):
+    if len(good) > 1 and all(one.alike > 0.9 for one in good):
         return Verdict(REFUSED, "the ranks' inputs are alike, as in an average of weights", figures)
     return Verdict(UNDECIDED, f"{len(good)} calls are too few to judge, {LEAST} are needed", figures)
 

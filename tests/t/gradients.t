@@ -81,7 +81,7 @@ for mode in $("$PROGRAMS/negatives" list); do
     [ "$STATUS" -eq 1 ] && ! grep -q '^register' "$WORK/out" && grep -q '^  count=' "$WORK/err"
     tap "$?" "$mode in $type on $ranks ranks: no rule, $(sed -n 's/^  count=.* calls[^:]*: //p' "$WORK/err" | head -n 1)" 40
 done
-for mode in weights_1 weights_10; do
+for mode in weights_1 weights_10 weights_600; do
     learned 2 512 negatives "$mode" float steps=60
     [ "$STATUS" -eq 1 ] && grep -q "inputs are alike.*, as in an average of weights" "$WORK/err"
     tap "$?" "$mode: averages of weights from the site and the buffer of gradients are named"
