@@ -14,7 +14,7 @@ static const struct {
     {"QUORUM_PERIOD", "one call in 64 of a buffer is with all ranks"},
     {"QUORUM_STALENESS", "up to 8 results of a buffer wait for a late rank"},
     {"REGISTER_AFTER", "calls=N in a rule of SPARSESHIM_REGISTER gives the calls of a step, and "
-                       "calls are lossy from the fourth one on"},
+                       "the sum is lossy from the fourth step on"},
     {"REPARTITION_PERIOD", "oktopk divides the index space every 64 calls of a buffer"},
     {"RESIDUAL_SCALE", "unscale gradients before the allreduce, name the buffer in "
                        "SPARSESHIM_EXCLUDE, or call sparseshim_scale_residual"},

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 """usage: sparseshim bench [--count LIST] [--density LIST] [--algorithm LIST] [OPTION ...] [--] LAUNCHER ...
 time a call with and without the library, over lists of settings
-  --count LIST       elements (4Mi), values separated by commas as in all lists
-  --density LIST     share of the entries that are not zero, or with --mode=topk are sent (0.01)
+  --count LIST       elements, values separated by commas as in all lists (default: 4Mi)
+  --density LIST     share of the elements that are not zero; with --mode=topk, that are sent (0.01)
   --algorithm LIST   as ALGORITHM (auto)
-  --mode exact|topk  (exact)
+  --mode exact|topk  as MODE (exact)
   --value-type LIST  as VALUE_TYPE, with --mode=topk (same)
-  --type float|double
-  --blocks N         blocks of 3 calls (10), after 40 calls that are not timed
+  --type TYPE        float or double (float)
+  --blocks N         timed blocks of 3 calls each, after 40 calls that are not timed (10)
   --OPTION=VALUE     set SPARSESHIM_OPTION for all runs
 The launcher starts the ranks:  sparseshim bench --density 0.001,0.01 -- mpirun -n 8
-Each combination is a run of its own, in which blocks of calls with and without the library
-alternate. It prints a line of plain columns. Times are seconds of the slowest rank, medians over
-the blocks; faster is the ratio, with its quartiles. Bytes are those that rank 0 sends in a call,
-the vote included; - if they are not known. Rank 0 must see the current directory.
-Exit status: 0; 2 usage; 3 a run failed (its output is printed, the others are made); 127 the
+Each combination of the lists is a run of its own and prints one line. In a run, blocks of calls
+with and without the library alternate. Times are seconds of the slowest rank, medians over the
+blocks; faster is the time without the library over the time with it, q1 and q3 are its quartiles.
+Bytes are those that rank 0 sends in a call, the vote of the ranks included; - if they are not known.
+Rank 0 must see the current directory.
+Exit status: 0; 2 usage; 3 a run failed (its output is printed, and the other runs go on); 127 the
 launcher is not there.
 """
 import itertools

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """usage: sparseshim learn [--steps N] [--out FILE] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]
-try a job and write which of its sums look like gradients
-  --steps N       end the job once every rank has recorded N calls of a sum (default: at its end)
-  --out FILE      the file to write, - for standard output (default: ./PROGRAM.conf); also -o
+watch a job, and write rules for its sums that look like gradients
+  --steps N       end the job once each rank has recorded N calls of one of its sums (default: let the
+                  job run to its end); a judgement needs 16 calls of a sum, some need 32
+  --out FILE      the file to write, - for standard output (default: ./PROGRAM.conf); also -o.
+                  For `python train.py` PROGRAM is train
   --OPTION=VALUE  set SPARSESHIM_OPTION for the job and in the file
-The command starts the job:  sparseshim learn -- mpirun -n 8 ./train
+COMMAND starts the job:  sparseshim learn -- mpirun -n 8 ./train
 The job runs with MODE=learn: no result changes, and each rank records samples of its sums. The file
 has rules of REGISTER for the sums that look like gradients. All other sums are comments, with the
 reasons. Use the file by:  SPARSESHIM_CONFIG=./train.conf mpirun -n 8 sparseshim run ./train
-Ranks on other hosts must see the current directory, where the records lie during the job.
+The records, up to 64 MiB a rank, lie in ./sparseshim-learn-* during the job. Ranks on other hosts
+must see that folder; it is removed at the end.
 Exit status: 0 written; 1 nothing looked like a gradient, nothing written; 2 usage; 3 the command
-failed, or the file could not be written (it goes to standard output then); 126 and 127 the command
-could not be started.
+failed, or the file could not be written (it goes to standard output then); 126 the site does not
+allow MODE=learn; 126 and 127 the command could not be started.
 """
 import os
 import re

@@ -26,20 +26,24 @@ static const struct verb {
     {"info", cli_info, "[-f | -c | -r]", "show the options, their values and their sources",
      "  -f  with documentation\n"
      "  -c  as a complete configuration file\n"
-     "  -r  the option table as a section of a manual page\n"},
+     "  -r  as troff, the section of sparseshim.conf(5)\n"
+     "Exit status: 0; 1 the site's file has an error in its policy (lock, allow_modes); 2 usage.\n"},
     {"run", cli_run, "[-n] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      "run an MPI program with the library preloaded",
-     "  -n              print the variables that would be set, run nothing; takes no number\n"
+     "  -n              print the variables that would be set, and run nothing (not mpirun's -n)\n"
      "  --OPTION=VALUE  set SPARSESHIM_OPTION, such as --mode=observe --report=rank0;\n"
-     "                  `sparseshim info -f` lists the options; --config=@NAME takes a profile\n"
-     "Under a launcher:  mpirun -n 8 sparseshim run ./app\n"},
-    {.name = "learn", .line = "try a job and write which of its sums look like gradients"},
-    {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
-     "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
+     "                  `sparseshim info -f` lists the options\n"
+     "Under a launcher:  mpirun -n 8 sparseshim run ./app\n"
+     "Exit status: that of the program; 2 usage; 126 and 127 the program could not be started.\n"},
+    {.name = "learn", .line = "watch a job, and write rules for its sums that look like gradients"},
+    {"check", cli_check, "PROGRAM", "say whether the library can see the MPI calls of a program",
+     "PROGRAM is an executable file or a script. If its calls cannot be seen, the command says why and\n"
+     "what to do. It reads files only, and runs nothing.\n"
+     "Exit status: 0 seen; 1 not seen; 2 could not be checked.\n"},
     {.name = "report", .line = "show the reports of a job, merge its ranks, compare two jobs"},
     {.name = "bench", .line = "time a call with and without the library, over lists of settings"},
     {.name = "simulate",
-     .line = "predict the time of each collective on a network, up to 4096 ranks"},
+     .line = "predict the time of each algorithm on a network, up to 4096 ranks"},
     {"help", help, "[VERB]", "this list, or the arguments of a verb", ""},
     {"--version", version, "", "the version", ""},
 };

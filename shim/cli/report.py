@@ -3,23 +3,24 @@
 show the reports of jobs, as text and in other forms
   --all             also numbers that are rarely useful
   --json            as JSON
-  --csv[=TABLE]     the table lanes (a row for each call signature), tensors, series or summary
+  --csv[=TABLE]     one table as CSV: lanes (the default; a row for each call signature), tensors (for
+                    each sum in MODE=topk), series (a tensor over time) or summary (for each report)
   --html            one page about one job, with pictures
   --merge           all ranks of a job in one: sums, and how the ranks differ
   --compare         two jobs, each a file or a folder: options that differ, and their results
-  --job=WHICH       the job of this number in a folder, or the job that began at this time, such
-                    as --job='2026-11-20 19:12'; without it the newest
-  --trace DIR ...   the traces of all ranks (SPARSESHIM_TRACE) in one, for ui.perfetto.dev or
-                    chrome://tracing, to the standard output or to -o FILE
+  --job=WHICH       one job of a folder that has several: by its number, which report lists, or by its
+                    start, such as --job='2026-11-20 19:12' (default: the newest)
+  --trace DIR ...   the traces of all ranks (SPARSESHIM_TRACE) in one file, for ui.perfetto.dev or
+                    chrome://tracing: -o FILE, or the standard output
   --legend          the meaning of each word and number
-A folder is merged, two jobs of one program are compared; other reports are printed one after the
-other:
+Without --merge and --compare, the reports of a folder are merged, and two jobs of one program are
+compared; other reports are printed one after the other:
   sparseshim report reports/                        all ranks
   sparseshim report before/ after/                  two jobs
   sparseshim report --html reports/ >report.html
   sparseshim report --trace traces/ -o trace.json
-Exit status: 0; 1 a file cannot be read or is no report, or they do not belong together; 2 usage,
-or a trace that is neither a file nor a folder.
+Exit status: 0; 1 a file cannot be read or is no report, or the files do not belong together;
+2 usage, or a trace that is neither a file nor a folder.
 """
 import csv
 import os
