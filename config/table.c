@@ -26,7 +26,8 @@ const struct cfg_option cfg_table[] = {
      "overrides it. A profile is looked for in ~/.config/sparseshim "
      "($XDG_CONFIG_HOME/sparseshim), then in SYSCONFDIR/sparseshim.d.",
      FIELD(config), false, USER},
-    {"PROGRAMS", CFG_TEXT, "", "names with * and ?, separated by blanks; ! before a name leaves it out",
+    {"PROGRAMS", CFG_TEXT, "",
+     "names with * and ?, separated by blanks; ! before a name leaves it out",
      "The programs that are served, by their file names. A Python program has the name of its "
      "script, or of the module behind -m, such as mpi4py. Calls of other programs pass "
      "through, and so do all calls on a communicator with a rank of such a program. Empty: all "
@@ -39,10 +40,10 @@ const struct cfg_option cfg_table[] = {
      "same gradient. observe changes no result and reports the possible gain. learn changes no "
      "result and records sums; `sparseshim learn` sets it for its trial run.",
      FIELD(mode), true, USER},
-    {"MIN_COUNT", CFG_COUNT, "65536", COUNT_TEXT,
-     "A call with fewer elements passes through.",
+    {"MIN_COUNT", CFG_COUNT, "65536", COUNT_TEXT, "A call with fewer elements passes through.",
      FIELD(min_count), true, USER},
-    {"DENSITY", CFG_SHARE, "0.01", "a share, more than 0 and up to 1, such as 0.01 or 1%; or k/B such as 4/512",
+    {"DENSITY", CFG_SHARE, "0.01",
+     "a share, more than 0 and up to 1, such as 0.01 or 1%; or k/B such as 4/512",
      "MODE=topk: the part of a gradient that each rank sends. 0.01 or 1% is a hundredth of its "
      "elements; 4/512 is the 4 largest of each 512 elements.",
      FIELD(density), true, USER},
@@ -54,8 +55,8 @@ const struct cfg_option cfg_table[] = {
      "rule that matches wins. Empty: only buffers that the program registers itself are lossy.",
      FIELD(include), true, USER},
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
-     "MODE=topk: rules that name sums which stay exact, whatever REGISTER says.",
-     FIELD(exclude), true, USER},
+     "MODE=topk: rules that name sums which stay exact, whatever REGISTER says.", FIELD(exclude),
+     true, USER},
     {"WARMUP_STEPS", CFG_COUNT, "0", "calls, 0 or more",
      "MODE=topk: the density of a gradient falls from 1 to DENSITY in this number of its lossy "
      "calls, by the same factor in each.",
@@ -105,7 +106,9 @@ const struct cfg_option cfg_table[] = {
      "takes ALPHA and BETA, or, if these are not given, a table for ranks of one host or of "
      "several. Communicators of equal size and layout give equal bits for equal inputs.",
      FIELD(reproducible), true, USER},
-    {"MAX_MEMORY", CFG_SIZE, "1/4 RAM", "1/4 RAM (over the ranks on the host), or bytes, more than 0, such as 500M (= 500,000,000), 512Mi or 2GiB",
+    {"MAX_MEMORY", CFG_SIZE, "1/4 RAM",
+     "1/4 RAM (over the ranks on the host), or bytes, more than 0, such as 500M (= 500,000,000), "
+     "512Mi or 2GiB",
      "Memory of the library on one rank, for residuals and work space. A call that would need "
      "more passes through, and the report counts it. 1/4 RAM: a quarter of the host's memory, "
      "divided by the ranks on the host. A smaller limit of a container or a batch system does "
@@ -151,7 +154,8 @@ const struct cfg_option cfg_table[] = {
      "become lossy or stay exact and why, the algorithm of each call signature. trace: also a "
      "line for each call of each rank that could be served. DEBUG does not change reports.",
      FIELD(debug), false, USER},
-    {"DEBUG_FILE", CFG_TEXT, "stderr", "stderr, or a path; %h host, %p process, %r rank, %j job, %u user, %% a percent sign",
+    {"DEBUG_FILE", CFG_TEXT, "stderr",
+     "stderr, or a path; %h host, %p process, %r rank, %j job, %u user, %% a percent sign",
      "File of the messages. A new file has mode 0600. The library appends to a file of your "
      "own or a device such as /dev/null, and follows no link. %j is the job number of the "
      "batch system, else the number of the launcher's process. %u is the variable USER, else "

@@ -27,7 +27,8 @@ static const struct verb {
      "  -f  with documentation\n"
      "  -c  as a complete configuration file\n"
      "  -r  as troff, the section of sparseshim.conf(5)\n"
-     "Exit status: 0; 1 the site's file has an error in its policy (lock, allow_modes); 2 usage.\n"},
+     "Exit status: 0; 1 the site's file has an error in its policy (lock, allow_modes); 2 "
+     "usage.\n"},
     {"run", cli_run, "[-n] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      "run an MPI program with the library preloaded",
      "  -n              print the variables that would be set, and run nothing (not mpirun's -n)\n"
@@ -37,7 +38,8 @@ static const struct verb {
      "Exit status: that of the program; 2 usage; 126 and 127 the program could not be started.\n"},
     {.name = "learn", .line = "watch a job, and write rules for its sums that look like gradients"},
     {"check", cli_check, "PROGRAM", "say whether the library can see the MPI calls of a program",
-     "PROGRAM is an executable file or a script. If its calls cannot be seen, the command says why and\n"
+     "PROGRAM is an executable file or a script. If its calls cannot be seen, the command says why "
+     "and\n"
      "what to do. It reads files only, and runs nothing.\n"
      "Exit status: 0 seen; 1 not seen; 2 could not be checked.\n"},
     {.name = "report", .line = "show the reports of a job, merge its ranks, compare two jobs"},
