@@ -22,9 +22,9 @@ const struct cfg_option cfg_table[] = {
      "with the library on wait for ranks with it off.",
      FIELD(disable), false, USER},
     {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile NAME.conf",
-     "A further file of options. It overrides the site's sparseshim.conf, and the environment "
-     "overrides it. A profile is looked for in ~/.config/sparseshim "
-     "($XDG_CONFIG_HOME/sparseshim), then in SYSCONFDIR/sparseshim.d.",
+     "A further file of options, over the site's sparseshim.conf and under the environment. A "
+     "profile is looked for in ~/.config/sparseshim ($XDG_CONFIG_HOME/sparseshim), then in "
+     "SYSCONFDIR/sparseshim.d.",
      FIELD(config), false, USER},
     {"PROGRAMS", CFG_TEXT, "",
      "names with * and ?, separated by blanks; ! before a name leaves it out",
@@ -143,16 +143,15 @@ const struct cfg_option cfg_table[] = {
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto: calls that "
      "can be served run on the device, and only the elements that are sent are copied to the "
      "host. Other calls, and those that are left to the MPI library, run on copies in host "
-     "memory. An MPI library that is CUDA-aware gets all calls untouched. cuda: as auto, also "
-     "under a CUDA-aware MPI library. cpu makes no CUDA call: the MPI library gets the buffers "
-     "of the program.",
+     "memory. cuda: as auto, also under an MPI library that is CUDA-aware; there auto is as "
+     "cpu. cpu makes no CUDA call: all buffers are taken for the host's.",
      FIELD(device), false, EXPERT},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace",
-     "Messages that are logged. none: no line at all. warn: what the user should act on; "
-     "sparseshim.conf(5) says which lines come once per job, and which from each rank. info: "
-     "also each decision, once per job: the communicators that are served, the sums that "
-     "become lossy or stay exact and why, the algorithm of each call signature. trace: also a "
-     "line for each call of each rank that could be served. DEBUG does not change reports.",
+     "Messages that are logged. none: no line at all. warn: what the user should act on, some "
+     "lines once per job, some from each rank (sparseshim.conf(5), MESSAGES). info: also each "
+     "decision, once per job: the communicators that are served, the sums that become lossy or "
+     "stay exact and why, the algorithm of each call signature. trace: also a line of each "
+     "rank for each call that could be served.",
      FIELD(debug), false, USER},
     {"DEBUG_FILE", CFG_TEXT, "stderr",
      "stderr, or a path; %h host, %p process, %r rank, %j job, %u user, %% a percent sign",
@@ -162,7 +161,7 @@ const struct cfg_option cfg_table[] = {
      "LOGNAME, else the number of the user.",
      FIELD(debug_file), false, EXPERT},
     {"REPORT", CFG_CHOICE, "off", "off, rank0, all",
-     "Ranks that write a report to the standard error output at the end of the job: calls "
+     "Ranks that print a report to the standard error output at the end of the job: calls "
      "seen, made sparse, passed through and why, bytes and time. With REPORT_DIR each of them "
      "writes a file, and rank 0 alone prints.",
      FIELD(report), false, USER},
