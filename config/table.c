@@ -49,10 +49,9 @@ const struct cfg_option cfg_table[] = {
      FIELD(density), true, USER},
     {"REGISTER", CFG_TEXT, "", "rules, separated by ';' or blanks",
      "MODE=topk: rules that name the sums which are gradients and may be lossy. `sparseshim "
-     "learn` finds them and writes the rules. A rule has conditions such as count=LO:HI, "
-     "type=float, comm=NAME or site=MODULE+OFFSET, joined by ',', then settings such as "
-     ":density=D or :calls=N (calls per step); sparseshim.conf(5) explains them. The first "
-     "rule that matches wins. Empty: only buffers that the program registers itself are lossy.",
+     "learn` finds them and writes the rules. sparseshim.conf(5) says how a rule is written, "
+     "such as count=1000000:calls=1. Empty: only buffers that the program registers itself are "
+     "lossy.",
      FIELD(include), true, USER},
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
      "MODE=topk: rules that name sums which stay exact, whatever REGISTER says.", FIELD(exclude),
@@ -85,7 +84,7 @@ const struct cfg_option cfg_table[] = {
      "the first to arrive. majority: a rank drawn by lot, so that half of the ranks have "
      "arrived on average. The gradient of a later rank joins its residual, and is sent in a "
      "later call. solo and majority need a rule of REGISTER with calls=N. They raise the "
-     "program to MPI_THREAD_MULTIPLE and start a thread, as PROGRESS=watchdog does.",
+     "thread level, as PROGRESS=watchdog does.",
      FIELD(quorum), true, EXPERT},
     {"ALGORITHM", CFG_CHOICE, "auto", "auto" SS_ALGORITHM_LIST(WORD) ", dense",
      "The algorithm of a call. auto: the one that the cost model predicts to be the fastest, "
@@ -103,8 +102,8 @@ const struct cfg_option cfg_table[] = {
      FIELD(beta), true, EXPERT},
     {"REPRODUCIBLE", CFG_BOOL, "off", "on, off",
      "on: no measured time enters any choice, and runs repeat bit for bit. The cost model "
-     "takes ALPHA and BETA, or, if these are not given, a table for ranks of one host or of "
-     "several. Communicators of equal size and layout give equal bits for equal inputs.",
+     "takes ALPHA and BETA, or, if these are not given, a table. Communicators of equal size "
+     "and layout give equal bits for equal inputs.",
      FIELD(reproducible), true, USER},
     {"MAX_MEMORY", CFG_SIZE, "1/4 RAM",
      "1/4 RAM (over the ranks on the host), or bytes, more than 0, such as 500M (= 500,000,000), "
@@ -124,27 +123,25 @@ const struct cfg_option cfg_table[] = {
      FIELD(seed), true, EXPERT},
     {"PROGRESS", CFG_CHOICE, "auto", "auto, watchdog, thread, off",
      "Which nonblocking calls are served. off: none. watchdog: all; the library raises the "
-     "program to MPI_THREAD_MULTIPLE (any thread may call MPI), and a thread of the library "
-     "moves a call on while the program makes no MPI call. thread: as watchdog, but the thread "
-     "does all the work, beside the computation. auto: as watchdog in MODE=topk with a rule in "
-     "REGISTER. Otherwise auto raises nothing: it serves programs that ask for "
-     "MPI_THREAD_MULTIPLE on all ranks, on communicators where a blocking call that could be "
-     "served came before.",
+     "program to MPI_THREAD_MULTIPLE, and a thread of the library moves a call on while the "
+     "program makes no MPI call. thread: as watchdog, but the thread does all the work, beside "
+     "the computation. auto: as watchdog in MODE=topk with a rule in REGISTER. Otherwise auto "
+     "raises nothing: it serves programs that ask for MPI_THREAD_MULTIPLE on all ranks, on "
+     "communicators where a blocking call that could be served came before.",
      FIELD(progress), true, USER},
     {"MERGE", CFG_MERGE, "off", "off, auto, or bytes, more than 0, such as 4M (= 4,000,000) or 8Mi",
      "MODE=topk: neighbouring nonblocking calls of one communicator form a group, which is "
-     "sent as one call. bytes: a group is complete when its buffers have so many bytes. auto: "
-     "the groups with which a step is predicted to end soonest; if measured steps are faster "
-     "with each call alone, there are no groups. Each call keeps its own residual, and no bit "
-     "of a result depends on the groups. Calls below MIN_COUNT take part if a rule of REGISTER "
-     "names their count.",
+     "sent as one call. bytes: the size of a complete group. auto: the groups with which a "
+     "step is predicted to end soonest; if measured steps are faster with each call alone, "
+     "none. No bit of a result depends on the groups. Calls below MIN_COUNT take part if a "
+     "rule of REGISTER names their count.",
      FIELD(merge), true, EXPERT},
     {"DEVICE", CFG_CHOICE, "auto", "auto, cpu, cuda",
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto: calls that "
      "can be served run on the device, and only the elements that are sent are copied to the "
      "host. Other calls, and those that are left to the MPI library, run on copies in host "
      "memory. cuda: as auto, also under an MPI library that is CUDA-aware; there auto is as "
-     "cpu. cpu makes no CUDA call: all buffers are taken for the host's.",
+     "cpu. cpu makes no CUDA call, and is for programs whose buffers all lie in host memory.",
      FIELD(device), false, EXPERT},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace",
      "Messages that are logged. none: no line at all. warn: what the user should act on, some "
@@ -157,8 +154,7 @@ const struct cfg_option cfg_table[] = {
      "stderr, or a path; %h host, %p process, %r rank, %j job, %u user, %% a percent sign",
      "File of the messages. A new file has mode 0600. The library appends to a file of your "
      "own or a device such as /dev/null, and follows no link. %j is the job number of the "
-     "batch system, else the number of the launcher's process. %u is the variable USER, else "
-     "LOGNAME, else the number of the user.",
+     "batch system, else the number of the launcher's process.",
      FIELD(debug_file), false, EXPERT},
     {"REPORT", CFG_CHOICE, "off", "off, rank0, all",
      "Ranks that print a report to the standard error output at the end of the job: calls "

@@ -96,7 +96,7 @@ static void print_roff(const struct cfg_row *row)
 {
     printf(".TP\n.B %s\n", row->name);
     print_roff_text(row->doc);
-    fputs(row->shared ? "\nMust be equal on all ranks.\n" : "\n", stdout);
+    fputs(row->shared ? "\nEqual on all ranks.\n" : "\n", stdout);
     fputs("Allowed: ", stdout);
     print_roff_text(row->allowed);
     fputs(".\nDefault: ", stdout);
