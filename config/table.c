@@ -88,9 +88,9 @@ const struct cfg_option cfg_table[] = {
      FIELD(quorum), true, EXPERT},
     {"ALGORITHM", CFG_CHOICE, "auto", "auto" SS_ALGORITHM_LIST(WORD) ", dense",
      "The algorithm of a call. auto: the one that the cost model predicts to be the fastest, "
-     "call by call. dense: all calls are left to the MPI library. oktopk and gtopk send only "
-     "the largest elements of the sum. They serve gradients in MODE=topk; for all other calls "
-     "they mean auto.",
+     "call by call. dense: all calls are left to the MPI library. oktopk and gtopk return only "
+     "the largest elements of the sum; the others go to residuals. They serve gradients in "
+     "MODE=topk; for all other calls they mean auto.",
      FIELD(algorithm), true, EXPERT},
     {"ALPHA", CFG_MEASURED, "measured", SECONDS_TEXT,
      "The latency of one message, for the cost model. If only ALPHA is given, BETA is "
