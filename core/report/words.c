@@ -76,7 +76,7 @@ const char *ss_word_bytes(char *word, double bytes)
         bytes /= 1000;
         unit++;
     }
-    if (unit > 0 || !isfinite(bytes) || bytes != floor(bytes))
+    if (unit > 0 || !isfinite(bytes) || bytes < -1e15 || bytes != (double)(long)bytes)
         return three_digits(word, bytes, units[unit]);
     snprintf(word, SS_WORD, "%.0f B", bytes);
     return word;
