@@ -11,7 +11,7 @@ static void no_gradient_is_lost(void **state)
             for (int form = 0; form < 4; form++) {
                 struct ss_settings settings = settings_of(0.01);
                 training_open(&t, size, form & 1 ? SS_F64 : SS_F32, N, form == 3 ? 5 : 0, settings);
-                t.pattern = (enum place)place;
+                t.pattern = place;
                 for (int s = 0; s < STEPS; s++) {
                     draw(&t, s % 7 == 3 ? 1e-30 : 1);
                     training_step(&t, s & 1);

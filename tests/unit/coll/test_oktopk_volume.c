@@ -51,7 +51,7 @@ static struct volume volume_of(enum place place, int size, size_t n, struct ss_s
 
     settings.coding = SS_CODING_U32;
     training_open(&t, size, SS_F32, n, 0, settings);
-    t.pattern = place;
+    t.pattern = (int)place;
     struct volume v = measure(&t, 24, 8);
     assert_int_equal(t.native, 0);
     training_close(&t);

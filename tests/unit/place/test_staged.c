@@ -161,7 +161,7 @@ static void without_room_nothing_begins(void **state)
 static void the_host_stages_too(void **state)
 {
     char memory[10] = "abcdefghi";
-    struct ss_staged s = {NULL};
+    struct ss_staged s = {0};
 
     (void)state;
     ss_staged_free(&s);

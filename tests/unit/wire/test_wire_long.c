@@ -280,7 +280,7 @@ static void rounded_values_are_left_as_they_came(void **state)
     for (unsigned round = 0; round < 600; round++) {
         const struct ss_rounding how = {
             .values = (enum ss_values)(SS_VALUES_BF16 + round % (SS_VALUE_TYPES - SS_VALUES_BF16)),
-            .bucket = SS_BUCKET_LEAST << round % 5};
+            .bucket = (uint32_t)SS_BUCKET_LEAST << round % 5};
         const struct ss_wire_rounding rounding = {.how = &how, .val = room->val};
         struct ss_coded coded;
         struct ss_chunk chunk;
