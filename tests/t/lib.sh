@@ -121,6 +121,7 @@ passed() {
 }
 
 # reported [OPTION...]: what `sparseshim report` prints of the report that rank 0 wrote last.
+# shellcheck disable=SC2120
 reported() {
     "$BUILD/sparseshim" report "$@" "$WORK"/report/*.json
 }

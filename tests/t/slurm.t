@@ -119,7 +119,7 @@ LIMIT=120 typed "$WORK/Slurm" sbatch
 tap "$?" "the manual's recipe for Slurm: $COMMANDS jobs"
 JOB=$(sed -n 's/^Submitted batch job //p' "$WORK/out")
 [ "$(find "$WORK/Slurm/reports" -name "sparseshim-$JOB-*.json" | wc -l)" = 4 ] &&
-    sed -i "s/JOB/$JOB/" "$WORK/Slurm.session"/*.command && typed "$WORK/Slurm" merge
+    typed "$WORK/Slurm" '^sparseshim report' && grep -q '^sparseshim .* 4 ranks' "$WORK/out"
 tap "$?" "... the ranks of one of them in one report, beside those of the other"
 cat "$WORK/Slurm"/slurm-*.out >"$WORK/out"
 [ "$(grep -cx 'sum 40000' "$WORK/out")" = 1 ] && grep -q '^step 400: error 0\.0' "$WORK/out" &&
