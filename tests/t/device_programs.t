@@ -96,8 +96,8 @@ for how in end keep; do
     SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 preloaded 2 resume "$how" "$WORK/checkpoint"
     tap_passed "a job that is started again: $how" 50
 done
-SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=1500:2999:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=allgather \
-    SPARSESHIM_QUORUM=solo SPARSESHIM_TEST=quorum_period=16 preloaded 2 quorum_edges withdraw
+SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=1500:2999:calls=1 SPARSESHIM_TEST=identity_steps=1,quorum_period=16 SPARSESHIM_ALGORITHM=allgather \
+    SPARSESHIM_QUORUM=solo preloaded 2 quorum_edges withdraw
 tap_passed "a gradient that is taken back from partial calls"
 SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=2000:2010 SPARSESHIM_ALGORITHM=split_allgather \
     preloaded 2 steps own first=4

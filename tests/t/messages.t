@@ -125,7 +125,6 @@ for my $file (grep { $_ !~ $elsewhere } sort map { glob } 'config/*.c', 'core/*/
         next if $reasons{$file} && $call ne 'snprintf';
         next if !$first && ($said !~ / / || $file eq 'core/base/types.c');
         next if grep { index($said, $_) == 0 } @parts;
-        $said =~ s/^%s/top-k: %llu %s from %s/ if $file eq 'core/feedback/admission.c';
         $said = ($before{$call} // '') . $said if $first;
         push @messages, [$file, plain($said)];
     }
