@@ -20,17 +20,17 @@ exec "$@" >"$EDGE_DIR/${PMI_RANK:-0}.out" 2>"$EDGE_DIR/${PMI_RANK:-0}.err"
 END
 chmod +x "$WORK/rank"
 
-# settle FILE: without what differs from run to run of the bare program.
+# settle: its input without what differs from run to run of the bare program.
 settle() {
-    sed -E '/^to_device: [0-9]+ nonblocking calls on devices/d
-        s/0x[0-9a-f]+/ADDRESS/g; s/PID [0-9]+/PID/; s/Abort\([0-9]{4,}\)/Abort(CODE)/' "$1"
+    sed -E '/^[^:]*:to_device: [0-9]+ nonblocking calls on devices/d
+        s/0x[0-9a-f]+/ADDRESS/g; s/PID [0-9]+/PID/; s/Abort\([0-9]{4,}\)/Abort(CODE)/'
 }
 
 # ended NAME RANKS COMMAND...: runs it, and what it spawns, with the variables in VARIABLES; how it
 # ended and what it printed are left in $WORK/NAME.
 VARIABLES=()
 ended() {
-    local name=$1 ranks=$2 status file set=() variable
+    local name=$1 ranks=$2 status set=() variable
     shift 2
     for variable in ${VARIABLES[@]+"${VARIABLES[@]}"}; do
         set+=(-genv "${variable%%=*}" "${variable#*=}")
@@ -53,9 +53,7 @@ ended() {
     sort -o "$WORK/ranks/mpirun.out" "$WORK/ranks/mpirun.out" # children that it started
     {
         echo "exit status $status"
-        for file in "$WORK/ranks"/*; do
-            settle "$file" | sed "s/^/${file##*/}: /"
-        done
+        (cd "$WORK/ranks" && grep -a '' -- *) | settle
     } >"$WORK/$name"
 }
 
@@ -74,12 +72,12 @@ alike() {
     local form=$1 ranks=$2 name=$3 result=0
     shift 3
     read -ra VARIABLES <<<"$(form "$form")"
-    VARIABLES+=("LD_PRELOAD=$LOADED")
+    VARIABLES+=("LD_PRELOAD=$LOADED $YIELDS")
     ended preloaded "$ranks" "$@"
     if ! diff "$WORK/bare" "$WORK/preloaded" >"$WORK/out" 2>&1; then
         result=1
         if [ "$form" = small ]; then # small messages may go other ways in the bare library, too
-            VARIABLES=(EDGE_COUNT=1000)
+            VARIABLES=(EDGE_COUNT=1000 "LD_PRELOAD=$YIELDS")
             ended small "$ranks" "$@"
             diff "$WORK/small" "$WORK/preloaded" >"$WORK/out" 2>&1 && result=0
         fi
@@ -112,6 +110,7 @@ edge() {
     [ "$FORMS" = all ] && run=(default "${forms[@]}")
     [ "$FORMS" = small ] && run=(small)
     TURN=$((TURN + 1))
+    VARIABLES=("LD_PRELOAD=$YIELDS")
     ended bare "$ranks" "$PROGRAMS/$program" "$@"
     if grep -qE '^exit status (124|137)$' "$WORK/bare"; then
         head -n 30 "$WORK/bare" >"$WORK/out"
