@@ -65,8 +65,8 @@ at_all_places
 # Layers change, steps are cut short, blocking calls come between.
 export SPARSESHIM_DENSITY=0.05
 SPARSESHIM_ALGORITHM=split_allgather same_trainings 3 1012 1 3000 1G
-SPARSESHIM_PROGRESS=thread same_trainings 2 1 "$(few 8 1)" 3000 60000 auto
-SPARSESHIM_ALGORITHM=recursive_doubling same_trainings 4 31 "$(few 4 1)" 5000 auto
+SPARSESHIM_PROGRESS=thread same_trainings 2 1 "$(few 3 1)" 3000 60000 auto
+SPARSESHIM_ALGORITHM=recursive_doubling same_trainings 4 31 "$(few 2 1)" 5000 auto
 unset SPARSESHIM_DENSITY
 SPARSESHIM_ALGORITHM=ring same_as_alone "ring on 3 ranks, which does not merge" 3 100M
 # One rank has another MERGE: nobody votes in a way that others do not know.
@@ -86,21 +86,21 @@ export SPARSESHIM_DENSITY=1 SPARSESHIM_MIN_COUNT=64
 bare 3 nb_merged --times 3
 tap_passed "nb_merged on 3 ranks, bare"
 for merge in 3000 1G; do
-    SPARSESHIM_MERGE=$merge preloaded 3 nb_merged --times "$(few 4 1)"
-    tap_taken "nb_merged on 3 ranks, MERGE=$merge" "$(few 200 60)" "$(few 200 60)"
+    SPARSESHIM_MERGE=$merge preloaded 3 nb_merged --times "$(few 2 1)"
+    tap_taken "nb_merged on 3 ranks, MERGE=$merge" "$(few 120 60)" "$(few 120 60)"
 done
 export SPARSESHIM_MERGE=1G
-SPARSESHIM_PROGRESS=thread preloaded 4 nb_merged --times "$(few 3 1)"
-tap_taken "nb_merged on 4 ranks, PROGRESS=thread" "$(few 180 60)" "$(few 180 60)"
+SPARSESHIM_PROGRESS=thread preloaded 4 nb_merged --times "$(few 2 1)"
+tap_taken "nb_merged on 4 ranks, PROGRESS=thread" "$(few 120 60)" "$(few 120 60)"
 preloaded 5 nb_merged --times "$(few 2 1)"
 tap_taken "nb_merged on 5 ranks" "$(few 120 60)" "$(few 120 60)"
 
 for merge in 5000 auto; do
-    SPARSESHIM_MERGE=$merge preloaded 4 nb_random --runs "$(few 30 3)"
-    tap_taken "random programs on 4 ranks, MERGE=$merge" "$(few 60 6)"
-    SPARSESHIM_MERGE=$merge SPARSESHIM_ALGORITHM=auto preloaded 3 nb_random --runs "$(few 20 3)" --seed 1001
-    tap_taken "random programs on 3 ranks, ALGORITHM=auto, MERGE=$merge" "$(few 40 6)"
+    SPARSESHIM_MERGE=$merge preloaded 4 nb_random --runs "$(few 12 3)"
+    tap_taken "random programs on 4 ranks, MERGE=$merge" "$(few 24 6)"
+    SPARSESHIM_MERGE=$merge SPARSESHIM_ALGORITHM=auto preloaded 3 nb_random --runs "$(few 8 3)" --seed 1001
+    tap_taken "random programs on 3 ranks, ALGORITHM=auto, MERGE=$merge" "$(few 16 6)"
 done
-SPARSESHIM_PROGRESS=thread preloaded 2 nb_random --runs "$(few 40 4)" --seed 2001
-tap_taken "random programs on 2 ranks, PROGRESS=thread, MERGE=1G" "$(few 80 8)"
+SPARSESHIM_PROGRESS=thread preloaded 2 nb_random --runs "$(few 16 4)" --seed 2001
+tap_taken "random programs on 2 ranks, PROGRESS=thread, MERGE=1G" "$(few 32 8)"
 finish

@@ -34,13 +34,15 @@ for first in nonblocking blocking; do
     PRELOAD='' together "$first" "${languages[@]}"
     tap_passed "${languages[*]}: $first call first, bare"
     PRELOAD=$LOADED
-    for progress in watchdog thread; do
-        for ((i = 0; i < ${#languages[@]}; i++)); do
-            order=("${languages[@]:i}" "${languages[@]:0:i}")
-            SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_PROGRESS=$progress \
-                together "$first" "${order[@]}"
-            tap_taken "${order[*]}: $first call first, PROGRESS=$progress" 78 98
-        done
+    # Each order runs with both, over the two first calls.
+    progress=watchdog other=thread
+    [ "$first" = nonblocking ] || { progress=thread other=watchdog; }
+    for ((i = 0; i < ${#languages[@]}; i++)); do
+        order=("${languages[@]:i}" "${languages[@]:0:i}")
+        SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_PROGRESS=$progress \
+            together "$first" "${order[@]}"
+        tap_taken "${order[*]}: $first call first, PROGRESS=$progress" 78 98
+        read -r progress other <<<"$other $progress"
     done
     order=(funneled "${languages[@]:1}")
     SPARSESHIM_PROGRESS=watchdog together "$first" "${order[@]}"

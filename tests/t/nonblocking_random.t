@@ -9,7 +9,7 @@ export SPARSESHIM_MIN_COUNT=64 # the programs draw counts below and above
 export SPARSESHIM_PROGRESS=watchdog
 
 SEED=${SEED:-1}
-RUNS=${RUNS:-60}
+RUNS=${RUNS:-30}
 export LIMIT=$((60 + RUNS))
 
 bare 3 nb_random --runs 3 --seed "$SEED"
