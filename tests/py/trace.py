@@ -1,9 +1,9 @@
-"""trace.py [--open] FILE: whether a file is in the trace-event format (Duration, instant and
+"""trace.py [--open] FILE...: whether each file is in the trace-event format (Duration, instant and
 metadata events; "Trace Event Format", Google, 2016), strictly: the keys of each event, times that
 ascend on each thread, spans that lie inside each other. --open: of a job that was killed: the last
 bracket, and ends, may be missing.
 
-Prints what it holds as JSON; exit status 1 and a sentence where it is not in the format."""
+Prints what the last file holds as JSON; exit status 1 and a sentence where one is not in the format."""
 import json
 import sys
 
@@ -107,10 +107,9 @@ def slow_rank(spans):
     }
 
 
-def main():
-    arguments = [a for a in sys.argv[1:] if a != "--open"]
-    may_be_open = len(arguments) < len(sys.argv) - 1
-    trace = read(arguments[0], may_be_open)
+def contents(path, may_be_open):
+    """Checks the file at `path` and returns what it holds."""
+    trace = read(path, may_be_open)
     lanes = Lanes()
     names = {}
     events = trace["traceEvents"] if isinstance(trace, dict) else trace
@@ -128,22 +127,25 @@ def main():
     count = {}
     for _, name, *_ in lanes.spans:
         count[name] = count.get(name, 0) + 1
-    print(
-        json.dumps(
-            {
-                "spans": count,
-                "notes": [e["name"] for e in events if e["ph"] == "i"],
-                "rounds": [args for _, name, _, _, args, _ in lanes.spans if name == "partial round"],
-                "args": [args for *_, args, _ in lanes.spans if "communicator" in args][-1:],
-                "open": still_open,
-                "waits": [e["args"] for s in lanes.open.values() for e in s if e["name"] == "wait"],
-                "ranks": sorted(names.get("process_name", [])),
-                "lanes": len({lane for lane, *_ in lanes.spans if lane[0] == 0}),
-                "slow": slow_rank(lanes.spans),
-                "clocks": trace["otherData"]["clocks"] if isinstance(trace, dict) else None,
-            }
-        )
-    )
+    return {
+        "spans": count,
+        "notes": [e["name"] for e in events if e["ph"] == "i"],
+        "rounds": [args for _, name, _, _, args, _ in lanes.spans if name == "partial round"],
+        "args": [args for *_, args, _ in lanes.spans if "communicator" in args][-1:],
+        "open": still_open,
+        "waits": [e["args"] for s in lanes.open.values() for e in s if e["name"] == "wait"],
+        "ranks": sorted(names.get("process_name", [])),
+        "lanes": len({lane for lane, *_ in lanes.spans if lane[0] == 0}),
+        "slow": slow_rank(lanes.spans),
+        "clocks": trace["otherData"]["clocks"] if isinstance(trace, dict) else None,
+    }
+
+
+def main():
+    paths = [a for a in sys.argv[1:] if a != "--open"]
+    for path in paths:
+        held = contents(path, len(paths) < len(sys.argv) - 1)
+    print(json.dumps(held))
 
 
 if __name__ == "__main__":

@@ -107,10 +107,10 @@ ended_by_timeout() {
     grep -q 'preloaded on every rank, with the same SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE, and do all ranks .* (SPARSESHIM_TIMEOUT has ended the wait)' "$WORK/err" || result=1
     tap "$result" "$1: ended by TIMEOUT with the causes"
 }
-export SPARSESHIM_TIMEOUT=5
-within 60 "$MPIRUN" -n 1 "$PROGRAMS/fewcalls" 4 : -n 2 -env LD_PRELOAD "$LOADED" "$PROGRAMS/fewcalls" 4
+export SPARSESHIM_TIMEOUT=2
+within 60 "$MPIRUN" -n 1 -env LD_PRELOAD "$YIELDS" "$PROGRAMS/fewcalls" 4 : -n 2 -env LD_PRELOAD "$LOADED $YIELDS" "$PROGRAMS/fewcalls" 4
 ended_by_timeout "rank 0 without the preload"
-within 60 "$MPIRUN" -n 1 -env LD_PRELOAD "$LOADED" "$PROGRAMS/fewcalls" 4 : -n 1 "$PROGRAMS/fewcalls" 4
+within 60 "$MPIRUN" -n 1 -env LD_PRELOAD "$LOADED $YIELDS" "$PROGRAMS/fewcalls" 4 : -n 1 -env LD_PRELOAD "$YIELDS" "$PROGRAMS/fewcalls" 4
 ended_by_timeout "rank 1 without the preload"
 one_rank_with SPARSESHIM_DISABLE 1 1 1 fewcalls 4
 ended_by_timeout "rank 1 with DISABLE=1"

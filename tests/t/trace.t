@@ -23,13 +23,11 @@ is() {
     return 1
 }
 
-# strict [--open] FILE...: each is in the format; what it holds is left for `value`.
+# strict [--open] FILE...: each is in the format; what the last holds is left for `value`.
 strict() {
     local open=()
     [ "$1" != --open ] || { open=(--open) && shift; }
-    for file; do
-        python3 tests/py/trace.py "${open[@]}" "$file" >"$WORK/trace" 2>>"$WORK/err" || return 1
-    done
+    python3 tests/py/trace.py "${open[@]}" "$@" >"$WORK/trace" 2>>"$WORK/err"
 }
 
 # traced RANKS PROGRAM [ARGUMENT...]: with a trace.
