@@ -33,7 +33,7 @@ ends_at_a_fault() {
 
 bare 3 device_calls
 ends_at_a_fault "without the library: a segmentation fault"
-for ranks in $(some '1 2 3' '1 2 3 4'); do
+for ranks in $(some '1 2' '1 2 3 4'); do
     TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls
     tap_passed "all collectives on $ranks ranks" $((ranks > 1 ? 100 : 0))
 done
@@ -50,7 +50,7 @@ SPARSESHIM_REPORT=off SPARSESHIM_REPORT_DIR='' timeout -k 5 60 "$MPIRUN" -n 3 -g
 STATUS=$?
 tap_passed "all collectives where nobody counts calls"
 
-for algorithm in $(some 'split_allgather ring oktopk gtopk' 'allgather split_allgather dsar ring oktopk gtopk'); do
+for algorithm in $(some 'split_allgather oktopk gtopk' 'allgather split_allgather dsar ring oktopk gtopk'); do
     SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_TEST=identity_steps=1 \
         SPARSESHIM_ALGORITHM=$algorithm preloaded 3 device_calls steps
     tap_passed "MODE=topk, $algorithm: the bits of buffers of the host" 100
@@ -61,7 +61,7 @@ SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_VALUE_TYP
 tap_passed "MODE=topk with values of 8 bits"
 
 # Costs of the network are measured, and the plan may be another one each time.
-for ranks in 2 3; do
+for ranks in $(some 3 '2 3'); do
     SPARSESHIM_REPRODUCIBLE=off TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls agree
     tap_passed "costs that are measured, buffers on devices and hosts by turns: all of $ranks ranks get the same"
     SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_TEST=identity_steps=1 \
@@ -87,7 +87,7 @@ for algorithm in recursive_doubling split_allgather ring; do
     tap_passed "$algorithm: only what is not zero crosses" 50
 done
 
-for ranks in 2 3; do
+for ranks in $(some 3 '2 3'); do
     SPARSESHIM_ALGORITHM=allgather preloaded "$ranks" device_long
     tap_passed "long messages of $ranks ranks cross as they came" 3
 done
@@ -114,7 +114,7 @@ TEST_CUDA_FAIL=cuMemHostAlloc:9:2 preloaded 2 device_calls steps
 not_used "no pinned memory for one device, at first" 2 'no pinned memory'
 TEST_CUDA_MEMORY=2000000 preloaded 2 device_calls steps
 tap_passed "too little device memory: the sums"
-for call in $(some '5 7 9 11' '5 6 7 8 9 10 11'); do # the first four are the program's
+for call in $(some '5 9' '5 6 7 8 9 10 11'); do # the first four are the program's
     TEST_CUDA_FAIL=cuMemAlloc_v2:$call:2 SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_calls steps
     tap_passed "no device memory at allocation $call: the sums"
     TEST_CUDA_FAIL=cuMemAlloc_v2:$call:2 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 \
@@ -210,7 +210,7 @@ for algorithm in $(some ring 'ring dense'); do
 done
 SPARSESHIM_ALGORITHM=ring SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges receives
 tap_passed "a nonblocking call behind an operator of the program's goes on while the program waits for a message"
-for algorithm in auto split_allgather; do
+for algorithm in $(some split_allgather 'auto split_allgather'); do
     for how in '' nonblocking; do
         # shellcheck disable=SC2086 # none, or one more
         SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_PROGRESS=watchdog LIMIT=30 \
@@ -218,7 +218,7 @@ for algorithm in auto split_allgather; do
         tap_passed "a device that fails for good on one rank is an error on all ($algorithm${how:+, }$how)"
     done
 done
-for ranks in 2 3; do
+for ranks in $(some 3 '2 3'); do
     SPARSESHIM_PROGRESS=watchdog preloaded "$ranks" device_edges gaps
     tap_passed "gaps between the slices of $ranks ranks are not written"
 done
