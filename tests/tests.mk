@@ -149,8 +149,8 @@ check: ## every test; installs what is missing first. T=plan: only test programs
 	@echo "check: all passed"
 
 # The files of tests/t and the unit programs that T names.
-NAMED_T = $(foreach file,$(sort $(wildcard tests/t/*.t)),$(if $(findstring $(T),$(notdir $(file))),$(file)))
-NAMED_UNIT = $(foreach program,$(UNIT),$(if $(findstring $(T),$(notdir $(program))),$(program)))
+NAMED_T = $(strip $(foreach file,$(sort $(wildcard tests/t/*.t)),$(if $(findstring $(T),$(notdir $(file))),$(file))))
+NAMED_UNIT = $(strip $(foreach program,$(UNIT),$(if $(findstring $(T),$(notdir $(program))),$(program))))
 check-named:
 	$(if $(NAMED_UNIT)$(NAMED_T),,@echo "T=$(T): no test program and no file of tests/t has this in its name"; exit 2)
 	$(if $(NAMED_UNIT),CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(NAMED_UNIT))
