@@ -21,12 +21,14 @@ static uint64_t memory_left(const struct ss_feedback *f)
 
 /* A rank that is not the root has ended its reduce as soon as its part is sent: only the root's
  * time says how long one takes. */
-static double last_seconds(const struct ss_call *call)
+static double last_seconds(const struct ss_turn *turn)
 {
-    if (call->f.c.kind == SS_KIND_REDUCE && call->f.c.x.t->rank != call->f.c.root)
+    const struct ss_coll *c = &turn->f->c;
+    const struct ss_lane *lane = turn->f->lane;
+
+    if (c->kind == SS_KIND_REDUCE && c->x.t->rank != c->root)
         return INFINITY;
-    return call->turn.measured == call->f.lane->planned_call ? call->f.lane->history.last_seconds
-                                                             : 0;
+    return turn->measured == lane->planned_call ? lane->history.last_seconds : 0;
 }
 
 /* Seconds per element of finding what is sent. */
@@ -139,7 +141,7 @@ void ss_ballot_fill(struct ss_call *call)
     b->memory_min = memory_left(f);
     fill_costs(f, b->costs);
     b->result_max = call->turn.past.nnz;
-    b->last_min = ss_double_bits(last_seconds(call));
+    b->last_min = ss_double_bits(last_seconds(&call->turn));
 }
 
 /* ---- what all have said ---- */
@@ -172,9 +174,9 @@ bool ss_ballot_is_sound(const struct ss_feedback *f)
     return sound;
 }
 
-bool ss_ballot_pieces(const struct ss_call *call)
+bool ss_ballot_pieces(const struct ss_feedback *f, enum ss_reason reason)
 {
-    if (call->f.c.x.number > 0)
-        return call->f.vote.ballot.flags & SS_VOTE_PIECES;
-    return call->reason != SS_WHY_SETTINGS && call->f.lane->pieces;
+    if (f->c.x.number > 0)
+        return f->vote.ballot.flags & SS_VOTE_PIECES;
+    return reason != SS_WHY_SETTINGS && f->lane->pieces;
 }

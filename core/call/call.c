@@ -7,7 +7,7 @@
 
 /* ---- ends ---- */
 
-static int give_up(struct ss_call *call, int status, int peer, enum ss_phase phase);
+static int end_failed(struct ss_call *call);
 
 /* The place has what the MPI library is to find: undone claims, a residual that joins. */
 static int step_leave(struct ss_call *call)
@@ -17,11 +17,14 @@ static int step_leave(struct ss_call *call)
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    if (status < 0 && call->f.joined > 0 && call->f.c.in == call->f.c.out)
-        return give_up(call, SS_ERR_DEVICE, x->t->rank, SS_PHASE_GATHER);
+    if (status < 0 && call->f.joined > 0 && call->f.c.in == call->f.c.out) {
+        ss_fail(x, SS_ERR_DEVICE, x->t->rank, SS_PHASE_GATHER);
+        return end_failed(call);
+    }
     if (status < 0) /* the input is what it was; the residual is lost with its place */
         call->f.joined = 0;
-    ss_in_flight_give_back(call);
+    if (call->reason == SS_WHY_CANNOT)
+        ss_in_flight_give_back(&call->turn);
     call->stage = SS_STAGE_OVER;
     ss_trace_begin(x, SS_SPAN_NATIVE, NULL, -1);
     return SS_NATIVE;
@@ -38,7 +41,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
         ss_join_start(f);
     call->reason = reason;
     call->native = call->decided = true;
-    call->pieces = ss_ballot_pieces(call);
+    call->pieces = ss_ballot_pieces(f, reason);
     call->stage = SS_STAGE_LEAVE;
     x->ticket = x->place->ops->mark(x->place);
     return step_leave(call);
@@ -59,12 +62,6 @@ static int end_failed(struct ss_call *call)
     call->stage = SS_STAGE_OVER;
     ss_comm_fail(call->f.comm, x->failed, x->failed_peer, x->failed_phase, call->number);
     return x->failed;
-}
-
-static int give_up(struct ss_call *call, int status, int peer, enum ss_phase phase)
-{
-    ss_fail(&call->f.c.x, status, peer, phase);
-    return end_failed(call);
 }
 
 /* What the place is still at may end in the call's storage, and claims may be among it. */
@@ -148,8 +145,14 @@ static int decide(struct ss_call *call)
     return status;
 }
 
-static int next(struct ss_call *call)
+static int step_driver(struct ss_call *call)
 {
+    int status = call->driver->step(call);
+
+    if (status < 0)
+        return end_failed(call);
+    if (status == SS_PENDING)
+        return SS_PENDING;
     switch (call->driver->then) {
     case SS_THEN_DECIDE:
         return decide(call);
@@ -165,16 +168,17 @@ static int next(struct ss_call *call)
     }
 }
 
-static int step_driver(struct ss_call *call)
-{
-    int status = call->driver->step(call);
-
-    if (status < 0)
-        return end_failed(call);
-    return status == SS_PENDING ? SS_PENDING : next(call);
-}
-
 /* ---- the result ---- */
+
+/* Returns the seconds that a plan predicts: from the look at the input until the residual is in
+ * order, with an ordinary selection and without GUARD. begin: of the exchange. */
+static double whole_seconds(const struct ss_feedback *f, double begin)
+{
+    const struct ss_exchange *x = &f->c.x;
+    double scan = f->topk ? ss_select_cost(f) * (double)x->n : x->spans.times.scan;
+
+    return scan + x->spans.times.vote + (ss_now(x) - begin) - f->aside;
+}
 
 static int step_count(struct ss_call *call)
 {
@@ -190,9 +194,9 @@ static int step_count(struct ss_call *call)
     if (x->failed < 0)
         return end_failed(call);
     ss_topk_commit(&call->f);
-    ss_call_book_seconds(call, ss_call_whole_seconds(call));
+    ss_in_flight_book_seconds(&call->turn, whole_seconds(&call->f, call->mark));
     if (!call->row->global) /* tells how much the ranks' sets overlap */
-        ss_in_flight_add_result(call);
+        ss_in_flight_add_result(&call->turn);
     return SS_OK;
 }
 
@@ -201,14 +205,13 @@ static int step_drain(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
-    const struct ss_driver *behind;
 
     if (x->failed == 0)
         ss_fill_range(c, c->out_first, c->out_first + c->out_n);
     if (ss_sends_reap(x) == SS_PENDING)
         return SS_PENDING;
-    if ((behind = ss_call_behind(call))) {
-        ss_call_drive(call, behind);
+    if (ss_behind_start(&call->f)) {
+        ss_call_drive(call, &ss_behind_driver);
         return SS_PENDING;
     }
     x->ticket = x->place->ops->mark(x->place);
@@ -226,7 +229,7 @@ static int begin(struct ss_call *call)
     struct ss_feedback *f = &call->f;
     struct ss_comm *comm = f->comm;
 
-    ss_in_flight_pass(call);
+    ss_in_flight_pass(&call->turn);
     call->stage = SS_STAGE_OVER;
     if (comm->failure_agreed) { /* since it has entered */
         f->tensor = NULL;
@@ -238,7 +241,7 @@ static int begin(struct ss_call *call)
         return SS_PENDING;
     }
     ss_partial_begin_full(f);
-    if (ss_in_flight_starts_skipped(call)) {
+    if (ss_in_flight_starts_skipped(&call->turn)) {
         f->lane->history.skip--;
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
@@ -250,25 +253,14 @@ static int begin(struct ss_call *call)
     return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
 }
 
-/* Waits for calls of this rank, which is no wait for other ranks. */
-static int wait_for_turn(struct ss_call *call)
-{
-    ss_comm_hurry(call->f.comm);
-    call->wait.steps = 0;
-    return SS_PENDING;
-}
-
 static int step_turn(struct ss_call *call)
 {
-    struct ss_feedback *f = &call->f;
-
-    if (!ss_in_flight_lane_turn(call))
-        return wait_for_turn(call);
-    if (f->found.number == 0 && ss_kind_has_tensor(f))
-        ss_topk_find(f);
-    if (!ss_in_flight_tensor_turn(call))
-        return wait_for_turn(call);
-    f->c.x.moved = true;
+    if (!ss_in_flight_has_turn(&call->turn)) { /* waits for calls of this rank, not for others */
+        ss_comm_hurry(call->f.comm);
+        call->wait.steps = 0;
+        return SS_PENDING;
+    }
+    call->f.c.x.moved = true;
     return begin(call);
 }
 
@@ -298,34 +290,25 @@ static int step_stage(struct ss_call *call)
 
 /* ---- the call ---- */
 
-static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
-                 unsigned window)
+static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what)
 {
-    ss_call_init(call, comm, what, window);
+    struct ss_feedback *f = &call->f;
+
+    ss_call_init(call, comm, what);
     if (comm->settings->trace)
         ss_trace_open(&call->f.c.x, comm->settings->trace, ss_kind_name(what->kind));
     ss_in_flight_enter(call);
     call->stage = SS_STAGE_OVER;
-    comm->failure_agreed = comm->failure_agreed || ss_in_flight_is_from(call, comm->failure_from);
+    comm->failure_agreed =
+        comm->failure_agreed || ss_in_flight_is_from(&call->turn, comm->failure_from);
     if (comm->failure_agreed)
         return fail_again(call);
-    if (ss_in_flight_is_from(call, comm->mismatch_from)) {
-        call->f.lane = ss_comm_lane(comm, &call->f.key, call->reported_n, call->reported_type);
+    if (ss_in_flight_is_from(&call->turn, comm->mismatch_from)) {
+        f->lane = ss_comm_lane(comm, &f->key, f->reported_n, f->reported_type);
         return go_native(call, SS_WHY_SETTINGS);
     }
     call->stage = SS_STAGE_TURN;
     return step_turn(call);
-}
-
-static int start(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
-                 unsigned window)
-{
-    int status;
-
-    comm->t->outside = ss_fpenv_enter();
-    status = enter(call, comm, what, window);
-    ss_transport_out(comm->t);
-    return status;
 }
 
 int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *place,
@@ -338,14 +321,20 @@ int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *p
                                  .in = in,
                                  .out = out,
                                  .place = place,
-                                 .n = n};
+                                 .n = n,
+                                 .window = window};
 
-    return start(call, comm, &what, window);
+    return ss_call_start_kind(call, comm, &what);
 }
 
 int ss_call_start_kind(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what)
 {
-    return start(call, comm, what, 0);
+    int status;
+
+    comm->t->outside = ss_fpenv_enter();
+    status = enter(call, comm, what);
+    ss_transport_out(comm->t);
+    return status;
 }
 
 /* Gives up the call's work in flight: after TIMEOUT, or if the transport no longer answers. */
@@ -398,23 +387,22 @@ static int wait_on(struct ss_call *call)
     call->wait.seconds = now - call->wait.since;
     if (x->spans.trace)
         x->spans.trace->idle(x->spans.trace, now);
-    if (timeout == 0 || call->wait.seconds <= timeout || ss_call_waits_for_place(call))
+    if (timeout == 0 || call->wait.seconds <= timeout || ss_stage_waits_for_place(call->stage))
         return SS_PENDING;
     enum ss_phase phase = ss_call_phase(call, &peer);
     return abandon(call, SS_ERR_TIMEOUT, peer, phase);
 }
 
 /* Unless another call has done so since this one was last stepped. */
-static int poll_once(struct ss_call *call)
+static int poll_once(struct ss_comm *comm, struct ss_wait *wait)
 {
-    struct ss_comm *comm = call->f.comm;
     int status = SS_OK;
 
-    if (call->wait.polls == comm->polls) {
+    if (wait->polls == comm->polls) {
         comm->polls++;
         status = comm->t->ops->poll(comm->t);
     }
-    call->wait.polls = comm->polls;
+    wait->polls = comm->polls;
     return status;
 }
 
@@ -425,8 +413,8 @@ int ss_call_step(struct ss_call *call)
 
     x->t->outside = ss_fpenv_enter();
     x->moved = false;
-    status = poll_once(call);
-    if (status != SS_OK && !ss_call_waits_for_place(call)) {
+    status = poll_once(call->f.comm, &call->wait);
+    if (status != SS_OK && !ss_stage_waits_for_place(call->stage)) {
         status = abandon(call, status, -1, ss_call_phase(call, NULL));
     } else {
         status = step_stage(call);

@@ -51,6 +51,8 @@ struct ss_driver {
 
 /* The turn of a call among the calls in flight (core/call/in_flight.c). */
 struct ss_turn {
+    struct ss_feedback *f;      /* of the call */
+    unsigned slot;              /* index in the communicator's slots; stays when a call starts */
     struct ss_call *next_open;  /* next older call that has not ended */
     struct ss_call *newer;      /* next newer call that has not ended */
     uint64_t index;             /* number of the start on the communicator, from 1 */
@@ -99,8 +101,6 @@ struct ss_wait {
 
 struct ss_call {
     struct ss_feedback f;
-    uint64_t reported_n; /* elements and type in the lane's record */
-    enum ss_type reported_type;
     bool broken;          /* the input cannot be read */
     uint64_t number;      /* number for messages (ss_comm_set_number) */
     uint64_t failed_call; /* earlier call whose error this call returns, 0: none */
@@ -122,7 +122,6 @@ struct ss_call {
     bool pieces;           /* all ranks know that the native call goes in pieces */
     bool fetching;         /* entries that stayed in their place are on their way to the host */
     double mark;           /* begin of the current stage */
-    double aside;          /* seconds of the exchange that GUARD took */
     struct ss_scan result; /* scan of the own part, if the recipe did not count */
     uint64_t doubts;       /* doubts of the transport when the call started */
     unsigned exceptions;   /* ss_call_exceptions */
@@ -130,7 +129,6 @@ struct ss_call {
     bool between;          /* the call is with all ranks, and the tensor's next calls are rounds */
 
     /* Fields that are not cleared when a call starts. */
-    unsigned slot; /* index in the communicator's slots */
     struct ss_calibrate calibrate;
     _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
@@ -141,33 +139,34 @@ void ss_comm_fail(struct ss_comm *comm, int status, int peer, enum ss_phase phas
 
 /* core/call/in_flight.c: puts a call that starts behind the calls under way. */
 void ss_in_flight_enter(struct ss_call *call);
-/* Return true when the call's turn has come on its lane, then for its tensor. Called again until
- * then; after that the call may look at its input. */
-bool ss_in_flight_lane_turn(struct ss_call *call);
-bool ss_in_flight_tensor_turn(const struct ss_call *call);
+/* Finds the lane and the tensor of the call. Returns true when the call's turn has come for both.
+ * Called again until then; after that the call may look at its input. */
+bool ss_in_flight_has_turn(struct ss_turn *turn);
 /* Record that the call's turn has come; that the call has ended. */
-void ss_in_flight_pass(struct ss_call *call);
-void ss_in_flight_leave(struct ss_call *call);
+void ss_in_flight_pass(struct ss_turn *turn);
+void ss_in_flight_leave(struct ss_turn *turn);
 /* Returns the number of calls under way, with a group counted as one: `from` and all calls before
  * it. */
 unsigned ss_in_flight_count(const struct ss_call *from);
 /* Returns true if the calls under way before it leave room for the call. */
-bool ss_in_flight_may_go(const struct ss_call *call);
+bool ss_in_flight_may_go(const struct ss_turn *turn);
 /* Returns true if the vote is over and the ranks have decided on all earlier calls of the lane. */
-bool ss_in_flight_may_decide(const struct ss_call *call);
+bool ss_in_flight_may_decide(const struct ss_turn *turn);
 /* Adds the call's sparse result to the lane's results. */
-void ss_in_flight_add_result(struct ss_call *call);
+void ss_in_flight_add_result(const struct ss_turn *turn);
 /* Records that the lane's history tells to skip the next calls, from a call on that all ranks
  * know. */
-void ss_in_flight_set_skip(struct ss_call *call);
+void ss_in_flight_set_skip(const struct ss_turn *turn);
+/* Books the seconds of a call for the lane's next plan, unless another plan was made since. */
+void ss_in_flight_book_seconds(const struct ss_turn *turn, double seconds);
 /* Return true if the call is to be skipped, as all ranks know when the call starts; when it is
  * decided on. */
-bool ss_in_flight_starts_skipped(const struct ss_call *call);
-bool ss_in_flight_is_skipped(const struct ss_call *call);
+bool ss_in_flight_starts_skipped(const struct ss_turn *turn);
+bool ss_in_flight_is_skipped(const struct ss_turn *turn);
 /* Sets *from to the first call that starts after all ranks know this call's finding. */
-void ss_in_flight_set_from(const struct ss_call *call, uint64_t *from);
+void ss_in_flight_set_from(const struct ss_turn *turn, uint64_t *from);
 /* Returns true if a finding from call `from` on holds for the call. */
-bool ss_in_flight_is_from(const struct ss_call *call, uint64_t from);
+bool ss_in_flight_is_from(const struct ss_turn *turn, uint64_t from);
 /* Returns the most bytes that any collective takes of the pool for own stream, receipts, merged and
  * sent data (struct ss_row), whatever the ranks' inputs are, and for a residual. */
 size_t ss_in_flight_most_memory(const struct ss_exchange *x);
@@ -175,9 +174,9 @@ size_t ss_in_flight_most_memory(const struct ss_exchange *x);
 size_t ss_in_flight_idle(const struct ss_comm *comm);
 /* Frees the idle work space. Returns true if there was any. */
 bool ss_in_flight_drop_idle(struct ss_comm *comm);
-/* Frees the work space of a call that goes to the MPI library. If the system has refused this rank
- * memory, also frees idle work space. */
-void ss_in_flight_give_back(struct ss_call *call);
+/* For a call that no rank's memory serves: if the system has refused this rank memory, frees the
+ * work space of the call and idle work space. */
+void ss_in_flight_give_back(const struct ss_turn *turn);
 
 /* core/call/ballot.c: fills the call's ballot after the look. */
 void ss_ballot_fill(struct ss_call *call);
@@ -185,10 +184,10 @@ void ss_ballot_fill(struct ss_call *call);
 bool ss_ballot_is_sound(const struct ss_feedback *f);
 /* Returns true if a native call goes in pieces, by its own vote. Without a vote, decides as the
  * vote of the call that caused this did. */
-bool ss_ballot_pieces(const struct ss_call *call);
+bool ss_ballot_pieces(const struct ss_feedback *f, enum ss_reason reason);
 
-/* core/call/shape.c: return the shape of the call for the plan: in its group; alone. */
-struct ss_shape ss_ballot_shape(const struct ss_call *call);
+/* core/call/shape.c: return the shape of the call for the plan: with its seat in a group; alone. */
+struct ss_shape ss_ballot_shape(const struct ss_feedback *f, const struct ss_group_seat *seat);
 struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f);
 
 /* core/call/decide.c: the course of a call after a vote. */
@@ -208,9 +207,8 @@ enum ss_next ss_call_decide(struct ss_call *call);
 void ss_log_plan(struct ss_call *call);
 void ss_log_tensor(struct ss_feedback *f);
 
-/* core/call/form.c: initializes a call, but for `slot`. */
-void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
-                  unsigned window);
+/* core/call/form.c: initializes a call, but for `turn.slot`. */
+void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what);
 /* Returns true if the call has a tensor. Called once the lane is known. */
 bool ss_kind_has_tensor(const struct ss_feedback *f);
 uint64_t ss_kind_form(const struct ss_feedback *f); /* form of the call, for SS_SAME_FORM */
@@ -229,7 +227,8 @@ uint64_t ss_kind_result(const struct ss_feedback *f, const struct ss_scan *own);
 uint64_t ss_partial_flags(struct ss_feedback *f);
 bool ss_partial_agreed(struct ss_feedback *f);
 void ss_partial_begin_full(struct ss_feedback *f);
-void ss_partial_end_full(struct ss_call *call, bool ended_well);
+/* ran: as for ss_topk_end. */
+void ss_partial_end_full(struct ss_feedback *f, enum ss_algorithm ran);
 /* Returns true if the next call is partial, and counts it. Its driver is ss_round_driver. */
 bool ss_partial_is_next(struct ss_feedback *f);
 extern const struct ss_driver ss_round_driver;
@@ -239,12 +238,6 @@ void ss_observe_sample(struct ss_look *look);
 /* Records after the plan the effect that top-k would have had on the sample, and chooses the lane's
  * next calls to look at. */
 void ss_observe(struct ss_call *call);
-
-/* core/call/end.c: returns the seconds of a sparse call for the plans of its lane, at the call's
- * end. */
-double ss_call_whole_seconds(const struct ss_call *call);
-/* Books these seconds. */
-void ss_call_book_seconds(struct ss_call *call, double seconds);
 
 /* core/call/input.c: looks at the input before the vote. Fills scan, own, part_max and further
  * parts of the vote. SS_LOOK_ALL: everything. SS_LOOK_INPUT: the input again, for example if a
@@ -264,14 +257,13 @@ void ss_call_drive(struct ss_call *call, const struct ss_driver *driver);
 /* Returns true if the driver has the next step. */
 bool ss_call_is_driven_by(const struct ss_call *call, const struct ss_driver *driver);
 extern const struct ss_driver ss_vote_driver, ss_calibrate_driver, ss_algorithm_driver;
-/* Returns the next step behind the collective, NULL if none is due. */
-const struct ss_driver *ss_call_behind(const struct ss_call *call);
+extern const struct ss_driver ss_behind_driver; /* of a step that ss_behind_start has started */
 
 /* core/call/phase.c: returns the phase of a call. Sets *peer, which may be NULL, to the rank that
  * the call waits for; -1: no single rank. */
 enum ss_phase ss_call_phase(const struct ss_call *call, int *peer);
 /* Returns true if the call waits only for its place, whose work ends, well or badly. */
-bool ss_call_waits_for_place(const struct ss_call *call);
+bool ss_stage_waits_for_place(enum ss_stage stage);
 /* Returns true if the place still does the call's last work. The time is no
  * wait for other ranks. */
 bool ss_call_place_works(const struct ss_exchange *x);

@@ -29,18 +29,14 @@ static enum ss_next to_native(struct ss_call *call, enum ss_reason reason)
     return SS_NEXT_NATIVE;
 }
 
-static void skip_next(struct ss_call *call)
-{
-    ss_history_back_off(&call->f.lane->history);
-    ss_in_flight_set_skip(call);
-}
-
 /* As to_native where most likely the lane's next calls will end so, too: they go there without a
  * vote, unless a tensor of the lane is watched or registered. */
 static enum ss_next back_off(struct ss_call *call, enum ss_reason reason)
 {
-    if (!(call->f.vote.ballot.flags & SS_VOTE_INTEREST))
-        skip_next(call);
+    if (!(call->f.vote.ballot.flags & SS_VOTE_INTEREST)) {
+        ss_history_back_off(&call->f.lane->history);
+        ss_in_flight_set_skip(&call->turn);
+    }
     return to_native(call, reason);
 }
 
@@ -52,23 +48,23 @@ static enum ss_next fail(struct ss_exchange *x, int status)
 
 /* ---- the plan and its recipe ---- */
 
-static void book_predictions(struct ss_call *call)
+static void book_predictions(const struct ss_feedback *f, const struct ss_plan *plan)
 {
-    struct ss_lane_record *r = call->f.lane->record;
+    struct ss_lane_record *r = f->lane->record;
 
     if (!r)
         return;
-    pthread_mutex_lock(&call->f.comm->stats->lock);
+    pthread_mutex_lock(&f->comm->stats->lock);
     r->planned++;
     for (int a = 0; a < SS_ALGORITHMS; a++) {
-        bool runs = call->plan.seconds[a] >= 0; /* one call that could not run it spoils the mean */
-        r->predicted_seconds[a] += runs ? call->plan.seconds[a] : (double)INFINITY;
-        r->predicted_bytes[a] += runs ? call->plan.bytes[a] : (double)INFINITY;
+        bool runs = plan->seconds[a] >= 0; /* one call that could not run it spoils the mean */
+        r->predicted_seconds[a] += runs ? plan->seconds[a] : (double)INFINITY;
+        r->predicted_bytes[a] += runs ? plan->bytes[a] : (double)INFINITY;
     }
-    double densest = ss_kind_density_max(&call->f);
+    double densest = ss_kind_density_max(f);
     if (densest > r->density_max)
         r->density_max = densest;
-    pthread_mutex_unlock(&call->f.comm->stats->lock);
+    pthread_mutex_unlock(&f->comm->stats->lock);
 }
 
 /* Frees the work space of other collectives where their memory may be needed. */
@@ -108,14 +104,14 @@ static void set_voted(struct ss_feedback *f)
 }
 
 /* What the ranks know of the lane's past. */
-static void see_past(struct ss_call *call)
+static void see_past(const struct ss_turn *turn)
 {
-    const struct ss_ballot *b = &call->f.vote.ballot;
-    struct ss_history *h = &call->f.lane->history;
+    const struct ss_ballot *b = &turn->f->vote.ballot;
+    struct ss_history *h = &turn->f->lane->history;
 
     h->result_nnz = b->result_max;
-    h->result_sum = call->turn.past.sum;
-    if (ss_ballot_same(b, SS_SAME_MEASURED) && call->turn.measured == call->f.lane->planned_call)
+    h->result_sum = turn->past.sum;
+    if (ss_ballot_same(b, SS_SAME_MEASURED) && turn->measured == turn->f->lane->planned_call)
         ss_history_measured(h, ss_bits_double(b->last_min));
 }
 
@@ -125,10 +121,10 @@ static enum ss_next start_recipe(struct ss_call *call)
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
     struct ss_history *h = &f->lane->history;
-    struct ss_shape shape = ss_ballot_shape(call);
+    struct ss_shape shape = ss_ballot_shape(f, &call->seat);
     bool observe = f->comm->settings->observe;
 
-    see_past(call);
+    see_past(&call->turn);
     ss_plan_make(&shape, h, &call->plan);
     if (f->resting && call->plan.algorithm != SS_DENSE) { /* what it claims is voted on */
         ss_topk_wake(f);
@@ -139,7 +135,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     ss_history_planned(h, &call->plan, observe);
     f->lane->planned_call = x->number;
     f->lane->settled = call->plan.settled;
-    book_predictions(call);
+    book_predictions(f, &call->plan);
     if (observe) {
         ss_observe(call);
         return to_native(call, SS_WHY_OBSERVE);
@@ -171,12 +167,12 @@ static enum ss_next start_recipe(struct ss_call *call)
 static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_LAYOUT | SS_VOTE_NOT_FINITE;
 
 /* All ranks know that the communicator has failed. */
-static void agree_on_failure(struct ss_call *call)
+static void agree_on_failure(const struct ss_turn *turn)
 {
-    struct ss_comm *comm = call->f.comm;
+    struct ss_comm *comm = turn->f->comm;
 
-    ss_in_flight_set_from(call, &comm->failure_from);
-    comm->failure_agreed = comm->failure_agreed || !call->f.nonblocking;
+    ss_in_flight_set_from(turn, &comm->failure_from);
+    comm->failure_agreed = comm->failure_agreed || !turn->f->nonblocking;
 }
 
 /* In the order of precedence. */
@@ -188,25 +184,25 @@ enum ss_next ss_call_decide(struct ss_call *call)
     const bool first = !call->revote;
 
     if (b->flags & SS_VOTE_BROKEN) {
-        agree_on_failure(call);
+        agree_on_failure(&call->turn);
         return comm->status < 0 ? SS_NEXT_FAIL_AGAIN : fail(&f->c.x, SS_ERR_PEER);
     }
     if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
-        ss_in_flight_set_from(call, &comm->mismatch_from);
+        ss_in_flight_set_from(&call->turn, &comm->mismatch_from);
         return to_native(call, SS_WHY_SETTINGS);
     }
     if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
         bool lane = ss_ballot_same(b, SS_SAME_CALL);
 
-        agree_on_failure(call);
+        agree_on_failure(&call->turn);
         return fail(&f->c.x, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
     }
     if (!ss_ballot_is_sound(f)) {
-        agree_on_failure(call);
+        agree_on_failure(&call->turn);
         return fail(&f->c.x, SS_ERR_MESSAGE);
     }
     f->lane->holds = b->flags & SS_VOTE_HOLDS;
-    if (first && ss_in_flight_is_skipped(call)) {
+    if (first && ss_in_flight_is_skipped(&call->turn)) {
         f->lane->history.skip--;
         return to_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }

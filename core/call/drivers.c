@@ -34,7 +34,7 @@ static int step_vote(struct ss_call *call)
     struct ss_exchange *x = &f->c.x;
     int status = ss_vote_step(&f->vote, &x->moved);
 
-    if (status == SS_PENDING || (status == SS_OK && !ss_in_flight_may_decide(call)))
+    if (status == SS_PENDING || (status == SS_OK && !ss_in_flight_may_decide(&call->turn)))
         return SS_PENDING;
     double seconds = ss_span_end(x, SS_SPAN_VOTE, call->mark) - call->mark;
     if (f->comm->cost_vote == 0 || seconds < f->comm->cost_vote)
@@ -130,58 +130,9 @@ const struct ss_driver ss_algorithm_driver = {.then = SS_THEN_DRAIN, .step = ste
 
 /* ---- steps behind the collective ---- */
 
-static void start_keep(struct ss_call *call)
+static int step_behind(struct ss_call *call)
 {
-    call->f.keep.done = true;
-    ss_keep_start(&call->f);
+    return ss_behind_step(&call->f);
 }
 
-static int step_keep(struct ss_call *call)
-{
-    return ss_keep_step(&call->f);
-}
-
-static const struct ss_driver keep_driver = {
-    .then = SS_THEN_DRAIN, .start = start_keep, .step = step_keep};
-
-static void start_guard(struct ss_call *call)
-{
-    call->f.guarded = false;
-    call->aside -= ss_now(&call->f.c.x);
-    ss_guard_start(&call->f);
-}
-
-static int step_guard(struct ss_call *call)
-{
-    if (ss_guard_step(&call->f) != SS_OK)
-        return SS_PENDING;
-    call->aside += ss_now(&call->f.c.x);
-    return SS_OK;
-}
-
-static const struct ss_driver guard_driver = {
-    .then = SS_THEN_DRAIN, .start = start_guard, .step = step_guard};
-
-static bool keep_is_due(const struct ss_feedback *f)
-{
-    return f->topk && f->keep.count > 0 && !f->keep.done;
-}
-
-static bool guard_is_due(const struct ss_feedback *f)
-{
-    return f->guarded;
-}
-
-/* The steps in their order. Each is due at most once in a call. */
-static const struct {
-    bool (*is_due)(const struct ss_feedback *f);
-    const struct ss_driver *driver;
-} behind[] = {{keep_is_due, &keep_driver}, {guard_is_due, &guard_driver}};
-
-const struct ss_driver *ss_call_behind(const struct ss_call *call)
-{
-    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
-        if (behind[i].is_due(&call->f))
-            return behind[i].driver;
-    return NULL;
-}
+const struct ss_driver ss_behind_driver = {.then = SS_THEN_DRAIN, .step = step_behind};

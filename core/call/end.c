@@ -29,25 +29,6 @@ static bool result_known(const struct ss_coll *c)
            (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
 }
 
-/* Returns the seconds that a plan predicts: from the look at the input until the residual is in
- * order, with an ordinary selection and without GUARD. */
-double ss_call_whole_seconds(const struct ss_call *call)
-{
-    const struct ss_exchange *x = &call->f.c.x;
-    double scan = call->f.topk ? ss_select_cost(&call->f) * (double)x->n : x->spans.times.scan;
-
-    return scan + x->spans.times.vote + (ss_now(x) - call->mark) - call->aside;
-}
-
-/* Books the seconds for the lane's next plan, unless another plan was made since. */
-void ss_call_book_seconds(struct ss_call *call, double seconds)
-{
-    struct ss_lane *lane = call->f.lane;
-
-    if (!call->turn.overlapped && lane->planned_call <= call->f.c.x.number)
-        lane->history.last_seconds = seconds;
-}
-
 /* Returns true if a sum of the call may have overflowed. A round may have ended before its call
  * began. */
 static bool is_doubtful(const struct ss_call *call)
@@ -79,13 +60,16 @@ static void book(struct ss_call *call, double native_seconds)
 
     if (native)
         ran = native_seconds >= 0 ? SS_DENSE : SS_AUTO;
-    ss_partial_end_full(call, x->failed == 0 && ran != SS_AUTO);
-    ss_topk_end(&call->f, x->failed == 0 ? ran : SS_AUTO);
+    if (x->failed < 0)
+        ran = SS_AUTO;
+    if (!call->partial)
+        ss_partial_end_full(&call->f, ran);
+    ss_topk_end(&call->f, ran);
     if (native) {
         if (native_seconds > 0)
             *ss_span_booked(&x->spans.times, SS_SPAN_NATIVE) = native_seconds;
         if (call->f.lane && call->f.lane->history.last == SS_DENSE && x->number > 0)
-            ss_call_book_seconds(call, native_seconds);
+            ss_in_flight_book_seconds(&call->turn, native_seconds);
         x->bytes_sent += dense;
         atomic_fetch_add(&stats->passed[call->reason], 1);
     } else if (x->failed == 0) {
@@ -123,8 +107,8 @@ static void end_trace(const struct ss_call *call, struct ss_spans *spans)
         .comm = call->f.comm->name,
         .ranks = x->t->size,
         .number = call->number,
-        .count = call->reported_n,
-        .type = ss_type_name(call->reported_type),
+        .count = call->f.reported_n,
+        .type = ss_type_name(call->f.reported_type),
         .algorithm = ss_algorithm_name(ss_call_algorithm(call)),
         .why = x->failed < 0  ? ss_status_text(x->failed)
                : call->native ? ss_reason_name(call->reason)
@@ -144,7 +128,7 @@ void ss_call_end(struct ss_call *call, double native_seconds)
     book(call, native_seconds);
     if (call->f.c.x.spans.trace)
         end_trace(call, &call->f.c.x.spans);
-    ss_in_flight_leave(call);
+    ss_in_flight_leave(&call->turn);
     ss_fpenv_leave(saved);
 }
 

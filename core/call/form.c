@@ -31,7 +31,7 @@ static void init_part(struct ss_coll *c)
     c->out_n = ss_coll_part(c, rank + 1) - c->out_first;
 }
 
-static void init_kind(struct ss_feedback *f, const struct ss_collective *what, unsigned window)
+static void init_kind(struct ss_feedback *f, const struct ss_collective *what)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
@@ -45,8 +45,11 @@ static void init_kind(struct ss_feedback *f, const struct ss_collective *what, u
     c->in_place = what->in == NULL;
     c->out = what->out;
     f->cannot = what->cannot;
-    f->key = (struct ss_lane_key){
-        .kind = what->kind, .type = what->type, .op = what->op, .n = what->n, .window = window};
+    f->key = (struct ss_lane_key){.kind = what->kind,
+                                  .type = what->type,
+                                  .op = what->op,
+                                  .n = what->n,
+                                  .window = what->window};
     switch (what->kind) {
     case SS_KIND_ALLGATHER:
     case SS_KIND_REDUCE_SCATTER:
@@ -149,16 +152,18 @@ uint64_t ss_kind_result(const struct ss_feedback *f, const struct ss_scan *own)
     return (uint64_t)((double)own->nnz * (double)c->x.n / (double)(hi - lo));
 }
 
-void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
-                  unsigned window)
+void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what)
 {
     struct ss_feedback *f = &call->f;
     struct ss_exchange *x = &f->c.x;
 
-    memset(call, 0, offsetof(struct ss_call, slot));
+    const unsigned slot = call->turn.slot;
+
+    memset(call, 0, offsetof(struct ss_call, calibrate));
     f->c.state = call->state;
     f->comm = comm;
-    call->look.f = f;
+    call->turn.f = call->look.f = f;
+    call->turn.slot = slot;
     f->nonblocking = comm->nonblocking;
     call->wait.moves = comm->moves;
     call->wait.polls = comm->polls;
@@ -168,13 +173,13 @@ void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_co
     if (comm->tensors)
         f->site = comm->site;
     x->t = comm->t;
-    x->work = &comm->works[call->slot];
+    x->work = &comm->works[slot];
     x->mem = comm->mem;
     x->place = what->place ? what->place : &ss_host;
     x->coding = comm->settings->coding;
     f->c.kernels = ss_kernels();
-    call->reported_n = what->n;
-    call->reported_type = what->type;
+    f->reported_n = what->n;
+    f->reported_type = what->type;
     call->broken = what->broken;
-    init_kind(f, what, window);
+    init_kind(f, what);
 }

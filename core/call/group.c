@@ -161,7 +161,8 @@ static void cast(struct ss_group *g)
 static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct ss_call *last,
                         bool joins)
 {
-    if ((is_full(g, gs->comm) || (!joins && is_due(g, last))) && ss_in_flight_may_go(g->members[0]))
+    if ((is_full(g, gs->comm) || (!joins && is_due(g, last))) &&
+        ss_in_flight_may_go(&g->members[0]->turn))
         cast(g);
 }
 
@@ -270,7 +271,7 @@ static int step_joint(struct ss_call *call)
         return fail_with(call);
     bool next =
         g->state == SS_GROUP_VOTED && call->seat.group == g && g->decided == call->seat.member;
-    if (!next || !ss_in_flight_may_decide(call))
+    if (!next || !ss_in_flight_may_decide(&call->turn))
         return SS_PENDING;
     x->moved = true;
     ss_span_end(x, SS_SPAN_VOTE, call->mark);

@@ -28,34 +28,29 @@ struct ss_call *ss_comm_call(struct ss_comm *comm)
 
 enum { BITS = 64 };
 
+static const struct ss_turn *older(const struct ss_turn *turn)
+{
+    return turn->next_open ? &turn->next_open->turn : NULL;
+}
+
 static bool is_busy(const struct ss_comm *comm, unsigned slot)
 {
     return comm->busy[slot / BITS] >> slot % BITS & 1;
 }
 
-static void link_open(struct ss_comm *comm, struct ss_call *call)
+static void unlink_open(struct ss_comm *comm, const struct ss_turn *turn)
 {
-    call->turn.next_open = comm->open;
-    call->turn.newer = NULL;
-    *(comm->open ? &comm->open->turn.newer : &comm->oldest) = call;
-    comm->open = call;
-    comm->busy[call->slot / BITS] |= 1ULL << call->slot % BITS;
-    comm->idle -= ss_work_size(&comm->works[call->slot]);
-}
-
-static void unlink_open(struct ss_comm *comm, struct ss_call *call)
-{
-    *(call->turn.newer ? &call->turn.newer->turn.next_open : &comm->open) = call->turn.next_open;
-    *(call->turn.next_open ? &call->turn.next_open->turn.newer : &comm->oldest) = call->turn.newer;
-    comm->busy[call->slot / BITS] &= ~(1ULL << call->slot % BITS);
-    comm->idle += ss_work_size(&comm->works[call->slot]);
-    comm->room -= call->turn.room;
+    *(turn->newer ? &turn->newer->turn.next_open : &comm->open) = turn->next_open;
+    *(turn->next_open ? &turn->next_open->turn.newer : &comm->oldest) = turn->newer;
+    comm->busy[turn->slot / BITS] &= ~(1ULL << turn->slot % BITS);
+    comm->idle += ss_work_size(&comm->works[turn->slot]);
+    comm->room -= turn->room;
 }
 
 static void unlink_all(struct ss_comm *comm)
 {
     while (comm->open)
-        unlink_open(comm, comm->open);
+        unlink_open(comm, &comm->open->turn);
     comm->room = 0;
 }
 
@@ -81,7 +76,7 @@ static struct ss_call *free_slot(struct ss_comm *comm)
     if (i >= comm->window)
         return NULL;
     if (!comm->slots[i] && (comm->slots[i] = calloc(1, sizeof *comm->slots[i])))
-        comm->slots[i]->slot = i;
+        comm->slots[i]->turn.slot = i;
     return comm->slots[i];
 }
 
@@ -143,36 +138,37 @@ void ss_comm_give_back(struct ss_comm *comm)
     ss_grouping_drop_idle(comm->grouping);
 }
 
-void ss_in_flight_give_back(struct ss_call *call)
+void ss_in_flight_give_back(const struct ss_turn *turn)
 {
-    struct ss_comm *comm = call->f.comm;
+    struct ss_comm *comm = turn->f->comm;
 
-    if (call->reason != SS_WHY_CANNOT || !atomic_load(&comm->mem->refused))
+    if (!atomic_load(&comm->mem->refused))
         return;
-    ss_work_free(&comm->works[call->slot]);
+    ss_work_free(&comm->works[turn->slot]);
     ss_comm_give_back(comm);
 }
 
 /* ---- findings that hold from a call on ---- */
 
 /* A blocking call starts when all others have ended, on every rank. */
-void ss_in_flight_set_from(const struct ss_call *call, uint64_t *from)
+void ss_in_flight_set_from(const struct ss_turn *turn, uint64_t *from)
 {
-    uint64_t at = call->turn.index + (call->f.nonblocking ? call->f.comm->window : 1);
+    uint64_t at = turn->index + (turn->f->nonblocking ? turn->f->comm->window : 1);
 
     if (*from == 0 || at < *from)
         *from = at;
 }
 
-bool ss_in_flight_is_from(const struct ss_call *call, uint64_t from)
+bool ss_in_flight_is_from(const struct ss_turn *turn, uint64_t from)
 {
-    return from > 0 && (call->turn.index >= from || !call->f.nonblocking);
+    return from > 0 && (turn->index >= from || !turn->f->nonblocking);
 }
 
-/* Returns true if the call with this index has ended on every rank when `call` starts. */
-static bool has_ended(const struct ss_call *call, uint64_t index)
+/* Returns true if the call with this index has ended on every rank when the call of `turn`
+ * starts. */
+static bool has_ended(const struct ss_turn *turn, uint64_t index)
 {
-    return !call->f.nonblocking || index + call->f.comm->window <= call->turn.index;
+    return !turn->f->nonblocking || index + turn->f->comm->window <= turn->index;
 }
 
 /* ---- turns ---- */
@@ -180,17 +176,23 @@ static bool has_ended(const struct ss_call *call, uint64_t index)
 void ss_in_flight_enter(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
+    struct ss_turn *turn = &call->turn;
 
-    call->turn.index = ++comm->starts;
+    turn->index = ++comm->starts;
     if (!call->f.nonblocking)
         unlink_all(comm);
-    link_open(comm, call);
+    turn->next_open = comm->open;
+    turn->newer = NULL;
+    *(comm->open ? &comm->open->turn.newer : &comm->oldest) = call;
+    comm->open = call;
+    comm->busy[turn->slot / BITS] |= 1ULL << turn->slot % BITS;
+    comm->idle -= ss_work_size(&comm->works[turn->slot]);
 }
 
-void ss_in_flight_leave(struct ss_call *call)
+void ss_in_flight_leave(struct ss_turn *turn)
 {
-    if (is_busy(call->f.comm, call->slot))
-        unlink_open(call->f.comm, call);
+    if (is_busy(turn->f->comm, turn->slot))
+        unlink_open(turn->f->comm, turn);
 }
 
 size_t ss_in_flight_most_memory(const struct ss_exchange *x)
@@ -204,9 +206,9 @@ size_t ss_in_flight_most_memory(const struct ss_exchange *x)
 }
 
 /* Returns true if there is room for the most that all calls under way may take. */
-static bool is_room(const struct ss_call *call)
+static bool is_room(const struct ss_turn *turn)
 {
-    const struct ss_comm *comm = call->f.comm;
+    const struct ss_comm *comm = turn->f->comm;
     size_t used = atomic_load(&comm->mem->used), left = comm->mem->limit;
 
     if (left == 0)
@@ -214,9 +216,9 @@ static bool is_room(const struct ss_call *call)
     left = left > used ? left - used : 0;
     if (comm->room <= left) /* enough even if no call had anything yet */
         return true;
-    for (const struct ss_call *o = call; o; o = o->turn.next_open) {
+    for (const struct ss_turn *o = turn; o; o = older(o)) {
         size_t has = ss_work_size(&comm->works[o->slot]);
-        size_t may = o->turn.room > has ? o->turn.room - has : 0;
+        size_t may = o->room > has ? o->room - has : 0;
         if (may > left)
             return false;
         left -= may;
@@ -226,118 +228,140 @@ static bool is_room(const struct ss_call *call)
 
 /* Returns true for a window of a large call, for a call that is new or measured, and for a call
  * that would change the state of all calls. */
-static bool wants_to_be_alone(const struct ss_call *call)
+static bool wants_to_be_alone(const struct ss_feedback *f)
 {
-    const struct ss_comm *comm = call->f.comm;
+    const struct ss_comm *comm = f->comm;
     const struct ss_settings *s = comm->settings;
-    const struct ss_exchange *x = &call->f.c.x;
-    const struct ss_lane *lane = call->f.lane;
-    bool learns = !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe &&
-                  !ss_group_may_merge(&call->f);
+    const struct ss_exchange *x = &f->c.x;
+    const struct ss_lane *lane = f->lane;
+    bool learns =
+        !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe && !ss_group_may_merge(f);
 
-    return !call->f.nonblocking || x->n >= SS_WINDOW || call->f.key.window > 0 ||
-           lane->turns == 0 || !comm->costs_agreed || comm->rounds || x->place->ops->remote ||
+    return !f->nonblocking || x->n >= SS_WINDOW || f->key.window > 0 || lane->turns == 0 ||
+           !comm->costs_agreed || comm->rounds || x->place->ops->remote ||
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }
 
-bool ss_in_flight_may_go(const struct ss_call *call)
+bool ss_in_flight_may_go(const struct ss_turn *turn)
 {
-    unsigned most = call->f.comm->settings->in_flight;
+    unsigned most = turn->f->comm->settings->in_flight;
 
-    return ss_in_flight_count(call->turn.next_open) < (most > 0 ? most : 1);
+    return ss_in_flight_count(turn->next_open) < (most > 0 ? most : 1);
 }
 
-bool ss_in_flight_lane_turn(struct ss_call *call)
+static bool has_lane_turn(struct ss_turn *turn)
 {
-    struct ss_comm *comm = call->f.comm;
-    bool first = !call->turn.next_open;
+    struct ss_feedback *f = turn->f;
+    struct ss_comm *comm = f->comm;
+    bool first = !turn->next_open;
 
-    if (!call->f.lane && !first && !ss_comm_knows_lane(comm, &call->f.key))
+    if (!f->lane && !first && !ss_comm_knows_lane(comm, &f->key))
         return false;
-    if (!call->f.lane)
-        call->f.lane = ss_comm_lane(comm, &call->f.key, call->reported_n, call->reported_type);
-    call->turn.alone = wants_to_be_alone(call);
-    comm->room -= call->turn.room;
-    call->turn.room = call->turn.alone ? 0 : ss_in_flight_most_memory(&call->f.c.x);
-    comm->room += call->turn.room;
-    if (first || call->turn.alone)
+    if (!f->lane)
+        f->lane = ss_comm_lane(comm, &f->key, f->reported_n, f->reported_type);
+    turn->alone = wants_to_be_alone(f);
+    comm->room -= turn->room;
+    turn->room = turn->alone ? 0 : ss_in_flight_most_memory(&f->c.x);
+    comm->room += turn->room;
+    if (first || turn->alone)
         return first;
-    if (comm->grouping && !ss_group_may_merge(&call->f) && !ss_in_flight_may_go(call))
+    if (comm->grouping && !ss_group_may_merge(f) && !ss_in_flight_may_go(turn))
         return false;
-    return is_room(call);
+    return is_room(turn);
 }
 
-bool ss_in_flight_tensor_turn(const struct ss_call *call)
+static bool has_tensor_turn(const struct ss_turn *turn)
 {
-    for (const struct ss_call *o = call->turn.next_open; o; o = o->turn.next_open)
-        if (call->f.tensor && o->f.tensor == call->f.tensor)
+    for (const struct ss_turn *o = older(turn); o; o = older(o))
+        if (turn->f->tensor && o->f->tensor == turn->f->tensor)
             return false;
     return true;
+}
+
+bool ss_in_flight_has_turn(struct ss_turn *turn)
+{
+    struct ss_feedback *f = turn->f;
+
+    if (!has_lane_turn(turn))
+        return false;
+    if (f->found.number == 0 && ss_kind_has_tensor(f))
+        ss_topk_find(f);
+    return has_tensor_turn(turn);
 }
 
 /* Returns the last result of the lane that all ranks have when they start the call. If more calls
  * may be under way than results are kept, a nonblocking call uses none. */
-static struct ss_lane_result known_result(const struct ss_call *call)
+static struct ss_lane_result known_result(const struct ss_turn *turn)
 {
-    const struct ss_lane_result *r = call->f.lane->results;
+    const struct ss_lane_result *r = turn->f->lane->results;
     struct ss_lane_result last = {0};
 
-    if (call->f.comm->grouping && call->f.nonblocking)
+    if (turn->f->comm->grouping && turn->f->nonblocking)
         return last;
     for (int i = 0; i < SS_IN_FLIGHT; i++)
-        if (r[i].index > last.index && has_ended(call, r[i].index))
+        if (r[i].index > last.index && has_ended(turn, r[i].index))
             last = r[i];
     return last;
 }
 
-void ss_in_flight_pass(struct ss_call *call)
+void ss_in_flight_pass(struct ss_turn *turn)
 {
-    struct ss_lane *lane = call->f.lane;
+    struct ss_lane *lane = turn->f->lane;
 
-    call->turn.passed = true;
-    call->turn.on_lane = ++lane->turns;
-    call->turn.measured = lane->planned_call;
-    call->turn.past = known_result(call);
-    for (struct ss_call *o = call; call->turn.next_open && o; o = o->turn.next_open)
+    turn->passed = true;
+    turn->on_lane = ++lane->turns;
+    turn->measured = lane->planned_call;
+    turn->past = known_result(turn);
+    if (turn->next_open)
+        turn->overlapped = true;
+    for (struct ss_call *o = turn->next_open; o; o = o->turn.next_open)
         o->turn.overlapped = true;
 }
 
-void ss_in_flight_add_result(struct ss_call *call)
+void ss_in_flight_add_result(const struct ss_turn *turn)
 {
-    struct ss_lane_result *oldest = call->f.lane->results;
+    const struct ss_feedback *f = turn->f;
+    struct ss_lane_result *oldest = f->lane->results;
 
     for (int i = 1; i < SS_IN_FLIGHT; i++)
-        if (call->f.lane->results[i].index < oldest->index)
-            oldest = &call->f.lane->results[i];
-    *oldest = (struct ss_lane_result){call->turn.index, call->f.c.result_nnz,
-                                      call->f.vote.ballot.nnz_sum};
+        if (f->lane->results[i].index < oldest->index)
+            oldest = &f->lane->results[i];
+    *oldest = (struct ss_lane_result){turn->index, f->c.result_nnz, f->vote.ballot.nnz_sum};
+}
+
+void ss_in_flight_book_seconds(const struct ss_turn *turn, double seconds)
+{
+    struct ss_lane *lane = turn->f->lane;
+
+    if (!turn->overlapped && lane->planned_call <= turn->f->c.x.number)
+        lane->history.last_seconds = seconds;
 }
 
 /* ---- decisions ---- */
 
-bool ss_in_flight_may_decide(const struct ss_call *call)
+bool ss_in_flight_may_decide(const struct ss_turn *turn)
 {
-    for (const struct ss_call *o = call->turn.next_open; o; o = o->turn.next_open)
-        if (o->f.lane == call->f.lane && !o->decided)
+    for (const struct ss_call *o = turn->next_open; o; o = o->turn.next_open)
+        if (o->f.lane == turn->f->lane && !o->decided)
             return false;
     return true;
 }
 
-void ss_in_flight_set_skip(struct ss_call *call)
+void ss_in_flight_set_skip(const struct ss_turn *turn)
 {
-    struct ss_lane *lane = call->f.lane;
+    struct ss_lane *lane = turn->f->lane;
 
-    lane->skip_index = call->turn.index;
-    lane->skip_until = call->turn.on_lane + lane->history.skip;
-    lane->pieces = call->f.vote.ballot.flags & SS_VOTE_PIECES;
+    lane->skip_index = turn->index;
+    lane->skip_until = turn->on_lane + lane->history.skip;
+    lane->pieces = turn->f->vote.ballot.flags & SS_VOTE_PIECES;
 }
 
-bool ss_in_flight_is_skipped(const struct ss_call *call)
+bool ss_in_flight_is_skipped(const struct ss_turn *turn)
 {
-    return call->f.lane->history.skip > 0 && call->turn.on_lane <= call->f.lane->skip_until;
+    return turn->f->lane->history.skip > 0 && turn->on_lane <= turn->f->lane->skip_until;
 }
 
-bool ss_in_flight_starts_skipped(const struct ss_call *call)
+bool ss_in_flight_starts_skipped(const struct ss_turn *turn)
 {
-    return ss_in_flight_is_skipped(call) && has_ended(call, call->f.lane->skip_index);
+    return ss_in_flight_is_skipped(turn) && has_ended(turn, turn->f->lane->skip_index);
 }

@@ -66,20 +66,20 @@ static uint64_t asked(const struct ss_feedback *f)
     return ss_warmup_k((size_t)x->n, s->density, 0, 0);
 }
 
-static void plan_for(const struct ss_call *call, const struct sample *s, uint64_t k,
-                     struct ss_plan *plan)
+/* Plans a top-k call from the shape of the exact one. */
+static void plan_for(const struct ss_feedback *f, struct ss_shape shape, const struct sample *s,
+                     uint64_t k, struct ss_plan *plan)
 {
-    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_exchange *x = &f->c.x;
     const struct ss_history nothing = {.result_nnz = 0};
-    struct ss_shape shape = ss_ballot_shape(call);
-    uint64_t nnz = k < call->f.c.scan.nnz ? k : call->f.c.scan.nnz;
+    uint64_t nnz = k < f->c.scan.nnz ? k : f->c.scan.nnz;
 
     shape.topk = true;
     shape.learn = false;
     shape.forced = SS_AUTO;
     shape.k = k;
-    shape.values = call->f.comm->settings->values;
-    shape.quant = call->f.comm->settings->quant;
+    shape.values = f->comm->settings->values;
+    shape.quant = f->comm->settings->quant;
     shape.nnz_max = nnz;
     shape.nnz_sum = nnz * (uint64_t)x->t->size;
     shape.part_max =
@@ -128,26 +128,27 @@ void ss_observe_sample(struct ss_look *look)
     look->observed = s.n;
 }
 
-static void look_topk(struct ss_call *call)
+static void look_topk(struct ss_feedback *f, struct ss_shape shape)
 {
-    struct ss_exchange *x = &call->f.c.x;
+    const struct ss_exchange *x = &f->c.x;
     struct sample s = sample_of(x->n);
-    uint64_t k = asked(&call->f);
+    uint64_t k = asked(f);
     uint64_t of_sample = (uint64_t)((double)k * (double)s.n / (double)x->n);
     struct ss_plan plan;
 
-    if (call->look.observed == 0)
-        return;
-    take(&call->f, &s, of_sample > 0 ? (size_t)of_sample : 1);
-    plan_for(call, &s, k, &plan);
-    book(&call->f, &s, k, &plan);
+    take(f, &s, of_sample > 0 ? (size_t)of_sample : 1);
+    plan_for(f, shape, &s, k, &plan);
+    book(f, &s, k, &plan);
 }
 
 void ss_observe(struct ss_call *call)
 {
-    if (++call->f.lane->observed >= FIRST_LOOKS) {
-        call->f.lane->history.skip = BETWEEN_LOOKS;
-        ss_in_flight_set_skip(call);
+    struct ss_feedback *f = &call->f;
+
+    if (++f->lane->observed >= FIRST_LOOKS) {
+        f->lane->history.skip = BETWEEN_LOOKS;
+        ss_in_flight_set_skip(&call->turn);
     }
-    look_topk(call);
+    if (call->look.observed > 0)
+        look_topk(f, ss_ballot_shape(f, &call->seat));
 }

@@ -179,18 +179,15 @@ void ss_partial_begin_full(struct ss_feedback *f)
         ss_rounds_hold(f->comm->rounds, true);
 }
 
-void ss_partial_end_full(struct ss_call *call, bool ended_well)
+void ss_partial_end_full(struct ss_feedback *f, enum ss_algorithm ran)
 {
-    struct ss_feedback *f = &call->f;
     struct ss_rounds *rounds = f->comm->rounds;
 
-    if (call->partial)
-        return;
     if (f->tensor)
         f->tensor->guarding.before = f->topk_calls + 1;
     if (!rounds)
         return;
-    if (f->tensor && ended_well && (call->native ? f->joined == 1 : f->topk))
+    if (f->tensor && ran != SS_AUTO && (ran == SS_DENSE ? f->joined == 1 : f->topk))
         ss_rounds_selected(rounds, f->tensor);
     if (f->tensor && !ss_tensor_lossy(f->tensor)) /* by what this call has found */
         ss_rounds_open(rounds, f->tensor, 0);

@@ -1,10 +1,9 @@
 /* The phase of a call, and the rank that it waits for. */
 #include "core/call/call_impl.h"
 
-bool ss_call_waits_for_place(const struct ss_call *call)
+bool ss_stage_waits_for_place(enum ss_stage stage)
 {
-    return call->stage == SS_STAGE_COUNT || call->stage == SS_STAGE_LEAVE ||
-           call->stage == SS_STAGE_GIVEN_UP;
+    return stage == SS_STAGE_COUNT || stage == SS_STAGE_LEAVE || stage == SS_STAGE_GIVEN_UP;
 }
 
 bool ss_call_place_works(const struct ss_exchange *x)

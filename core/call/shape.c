@@ -125,11 +125,11 @@ static void share_costs(const struct ss_feedback *f, struct ss_shape *shape)
     shape->learn = false;
 }
 
-struct ss_shape ss_ballot_shape(const struct ss_call *call)
+struct ss_shape ss_ballot_shape(const struct ss_feedback *f, const struct ss_group_seat *seat)
 {
-    struct ss_shape shape = ss_ballot_shape_alone(&call->f);
+    struct ss_shape shape = ss_ballot_shape_alone(f);
 
-    if (call->seat.merges)
-        share_costs(&call->f, &shape);
+    if (seat->merges)
+        share_costs(f, &shape);
     return shape;
 }

@@ -31,6 +31,8 @@ struct ss_feedback {
     struct ss_comm *comm;
     struct ss_vote vote;
     struct ss_lane_key key;
+    uint64_t reported_n; /* elements and type in the lane's record */
+    enum ss_type reported_type;
     struct ss_lane *lane; /* NULL until the call's turn has come on its lane */
     bool cannot;          /* the arguments are not served */
     bool nonblocking;     /* as ss_comm_set_callbacks said when it started */
@@ -61,6 +63,8 @@ struct ss_feedback {
     bool guarded;  /* the result is compared with the dense sum */
     bool guarding; /* the comparison is under way */
     struct ss_agree guard;
+    double aside;                    /* seconds of the exchange that GUARD took */
+    const struct ss_behind *behind;  /* the step behind the collective that is under way */
     size_t k;                        /* entries asked for */
     double input_square, sum_square; /* squared norms of the input, and of input + residual */
 };
@@ -158,5 +162,11 @@ void ss_guard_take(struct ss_feedback *f);
 /* After the result: start the comparison and step it; the verdict goes into the tensor. */
 void ss_guard_start(struct ss_feedback *f);
 int ss_guard_step(struct ss_feedback *f);
+
+/* core/feedback/behind.c: work with other ranks behind the collective (kept elements, GUARD).
+ * Starts the next step that is due, as all ranks agree. Returns false if none is. */
+bool ss_behind_start(struct ss_feedback *f);
+/* Goes on with the step. Returns SS_PENDING or SS_OK. */
+int ss_behind_step(struct ss_feedback *f);
 
 #endif

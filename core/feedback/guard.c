@@ -55,7 +55,8 @@ void ss_guard_start(struct ss_feedback *f)
     struct ss_exchange *x = &f->c.x;
     double *sketch = x->work->sketch.data;
 
-    f->guarding = false;
+    f->guarded = f->guarding = false;
+    f->aside -= ss_now(x);
     if (x->failed == 0)
         x->ticket =
             x->place->ops->sketch(x->place, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
@@ -112,5 +113,6 @@ int ss_guard_step(struct ss_feedback *f)
         return SS_PENDING;
     if (x->failed == 0)
         judge(f);
+    f->aside += ss_now(x);
     return SS_OK;
 }

@@ -79,6 +79,7 @@ void ss_keep_start(struct ss_feedback *f)
     struct ss_keeping *k = &f->keep;
     int rank = x->t->rank, size = x->t->size;
 
+    k->done = true;
     if (ss_buf_reserve_voted(&x->work->arena, f->comm->mem, ss_arena_bound(x->type, k->count)) !=
         SS_OK)
         ss_fail(x, SS_ERR_MEMORY, rank, SS_PHASE_KEEP);
