@@ -105,9 +105,7 @@ static uint64_t flags_of(struct ss_call *call)
         flags |= SS_VOTE_APART;
     if (asks_for_pieces(&call->f))
         flags |= SS_VOTE_PIECES;
-    if (comm->settings->quorum != SS_QUORUM_ALL)
-        flags |= ss_partial_flags(&call->f);
-    return flags;
+    return flags | ss_partial_flags(&call->f);
 }
 
 void ss_ballot_fill(struct ss_call *call)

@@ -248,7 +248,7 @@ static int begin(struct ss_call *call)
     f->c.x.number = ++comm->calls;
     if (call->broken)
         ss_call_lost(call);
-    ss_group_assign(call);
+    ss_group_assign(&call->seat, f);
     bool looks = comm->status == SS_OK && !f->cannot;
     return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
 }

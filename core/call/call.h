@@ -48,7 +48,7 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
 void ss_comm_differs(struct ss_comm *comm);
 
 /* Record that the program waits for the call, or for something that comes after all calls under way
- * (MERGE). These calls then wait for no further calls. */
+ * (core/call/group.h). These calls then wait for no further calls. */
 void ss_call_hurry(struct ss_call *call);
 void ss_comm_hurry(struct ss_comm *comm);
 /* Frees the work space that no call under way uses. Residuals stay. */
@@ -72,7 +72,7 @@ void ss_comm_set_polled(struct ss_comm *comm, bool polled);
  * nonblocking: the calls are nonblocking, on all ranks. */
 void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking);
 
-/* Turns calls of registered tensors into rounds on a transport of their own (QUORUM, core/partial),
+/* Turns calls of registered tensors into rounds on a transport of their own (core/partial),
  * on all ranks or none. Returns SS_OK or SS_ERR_MEMORY. */
 int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t);
 /* Ends the rounds. Called before their transport is closed. */
@@ -208,7 +208,7 @@ bool ss_call_is_sparse(const struct ss_call *call);
 /* Returns true if the last step has moved the call. */
 bool ss_call_moved(const struct ss_call *call);
 
-/* Returns true if another call is stepped for this one (MERGE), so that a step of this call has no
+/* Returns true if another call of its group is stepped for this one, so that a step has no
  * effect. */
 bool ss_call_rests(const struct ss_call *call);
 

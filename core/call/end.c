@@ -38,12 +38,11 @@ static bool is_doubtful(const struct ss_call *call)
     return comm->t->doubts != call->doubts || (call->partial && comm->rounds_t->doubts > 0);
 }
 
-static void look_finite(struct ss_call *call)
+static unsigned exceptions_of(const struct ss_coll *c)
 {
-    const struct ss_coll *c = &call->f.c;
-
-    if (ss_type_is_float(c->x.type) && c->x.place == &ss_host && is_doubtful(call))
-        call->exceptions = ss_vector_exceptions(c->x.type, c->out, (size_t)c->out_n);
+    if (!ss_type_is_float(c->x.type) || c->x.place != &ss_host)
+        return 0;
+    return ss_vector_exceptions(c->x.type, c->out, (size_t)c->out_n);
 }
 
 static void book(struct ss_call *call, double native_seconds)
@@ -73,7 +72,7 @@ static void book(struct ss_call *call, double native_seconds)
         x->bytes_sent += dense;
         atomic_fetch_add(&stats->passed[call->reason], 1);
     } else if (x->failed == 0) {
-        look_finite(call);
+        call->exceptions = is_doubtful(call) ? exceptions_of(&call->f.c) : 0;
         atomic_fetch_add(&stats->sparse, 1);
     } else {
         atomic_fetch_add(&stats->errors, 1);

@@ -12,24 +12,24 @@ static void next_part(struct ss_grouping *gs)
     gs->bytes = gs->calls = 0;
 }
 
-void ss_group_assign(struct ss_call *call)
+void ss_group_assign(struct ss_group_seat *seat, const struct ss_feedback *f)
 {
     struct ss_group_cut cut = {0};
-    const struct ss_exchange *x = &call->f.c.x;
-    struct ss_grouping *gs = call->f.comm->grouping;
+    const struct ss_exchange *x = &f->c.x;
+    struct ss_grouping *gs = f->comm->grouping;
 
     if (!gs)
         return;
-    call->seat.merges = ss_group_may_merge(&call->f);
-    if (call->seat.merges)
-        cut = ss_group_plan_next(gs->plan, &call->f);
-    if (!call->seat.merges || cut.begins)
+    seat->merges = ss_group_may_merge(f);
+    if (seat->merges)
+        cut = ss_group_plan_next(gs->plan, f);
+    if (!seat->merges || cut.begins)
         next_part(gs);
-    if (!call->seat.merges)
+    if (!seat->merges)
         return;
-    call->seat.part = gs->part;
-    call->seat.plans = cut.plans;
-    call->seat.position = cut.position;
+    seat->part = gs->part;
+    seat->plans = cut.plans;
+    seat->position = cut.position;
     gs->bytes += x->n * x->esize;
     bool enough = cut.planned ? cut.ends : gs->bytes >= ss_group_bytes(gs->comm);
     if (enough || ++gs->calls == SS_MERGED)
@@ -62,12 +62,10 @@ static void add(struct ss_group *g, struct ss_call *call)
     call->seat.voting = true;
 }
 
-static void open_group(struct ss_group *g, struct ss_call *call)
+static void open_group(struct ss_group *g, uint64_t part, const struct ss_exchange *x)
 {
-    const struct ss_exchange *x = &call->f.c.x;
-
     g->state = SS_GROUP_OPEN;
-    g->part = call->seat.part;
+    g->part = part;
     g->hurried = false;
     g->count = g->calls = g->voted = g->decided = g->merged = 0;
     ss_joint_open(&g->joint, x->t, x->number, SS_MERGED, g->messages.data);
@@ -91,7 +89,7 @@ static void take_place(struct ss_call *call)
     }
     if (!(g = ss_group_new(gs)))
         return;
-    open_group(g, call);
+    open_group(g, call->seat.part, &call->f.c.x);
     add(g, call);
 }
 
@@ -126,9 +124,8 @@ static bool is_full(const struct ss_group *g, const struct ss_comm *comm)
     return g->part != comm->grouping->part && !lacks_some(comm->open, g->part);
 }
 
-static bool is_due(const struct ss_group *g, const struct ss_call *call)
+static bool is_due(const struct ss_group *g, const struct ss_comm *comm, double now)
 {
-    struct ss_comm *comm = call->f.comm;
     unsigned heard;
 
     if (g->hurried)
@@ -136,7 +133,7 @@ static bool is_due(const struct ss_group *g, const struct ss_call *call)
     heard = ss_joint_heard(&g->joint);
     if (heard > 0 && heard <= g->count)
         return true;
-    bool over = ss_now(&call->f.c.x) - g->since > SS_GROUP_HOLD;
+    bool over = now - g->since > SS_GROUP_HOLD;
     if (over)
         count(comm, &(struct ss_merged_record){.held = 1});
     return over;
@@ -156,12 +153,12 @@ static void cast(struct ss_group *g)
     g->state = SS_GROUP_VOTING;
 }
 
-/* Casts the vote if it is due, when the group's last call is stepped. Other calls may join in the
- * turn in which that call joins. */
-static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct ss_call *last,
+/* Casts the vote if it is due, when the group's last call is stepped. x: its exchange. Other calls
+ * may join in the turn in which that call joins. */
+static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct ss_exchange *x,
                         bool joins)
 {
-    if ((is_full(g, gs->comm) || (!joins && is_due(g, last))) &&
+    if ((is_full(g, gs->comm) || (!joins && is_due(g, gs->comm, ss_now(x)))) &&
         ss_in_flight_may_go(&g->members[0]->turn))
         cast(g);
 }
@@ -176,7 +173,7 @@ static void let_rest_go(struct ss_group *g)
         ss_span_end(&m->f.c.x, SS_SPAN_VOTE, m->mark);
         m->f.vote.ballot = m->f.vote.outgoing;
         m->seat.voting = false;
-        ss_group_leave(m);
+        ss_group_leave(&m->seat);
     }
     g->count = g->voted;
 }
@@ -239,13 +236,12 @@ static void step_agreement(struct ss_grouping *gs, struct ss_group *g, struct ss
 }
 
 /* Fails a call of a failed group with the group's error. */
-static int fail_with(struct ss_call *call)
+static int fail_with(struct ss_group_seat *seat, struct ss_exchange *x)
 {
-    const struct ss_group *g = call->seat.group;
-    struct ss_exchange *x = &call->f.c.x;
+    const struct ss_group *g = seat->group;
 
     ss_fail(x, g->failed, g->failed_peer, g->failed_phase);
-    ss_group_leave(call);
+    ss_group_leave(seat);
     return x->failed;
 }
 
@@ -262,13 +258,13 @@ static int step_joint(struct ss_call *call)
         return SS_PENDING;
     x->moved = x->moved || joins;
     if (g->state == SS_GROUP_OPEN && call->seat.member + 1 == g->count)
-        cast_if_due(gs, g, call, joins);
+        cast_if_due(gs, g, x, joins);
     if (g->state == SS_GROUP_VOTING && call->seat.member == 0)
         step_vote(gs, g, x);
     if (g->state == SS_GROUP_AGREEING && call->seat.member == 0)
         step_agreement(gs, g, x);
     if (g->state == SS_GROUP_FAILED)
-        return fail_with(call);
+        return fail_with(&call->seat, x);
     bool next =
         g->state == SS_GROUP_VOTED && call->seat.group == g && g->decided == call->seat.member;
     if (!next || !ss_in_flight_may_decide(&call->turn))
@@ -312,7 +308,7 @@ static void cancel(struct ss_call *call)
     if (call->seat.group && call->seat.group->state != SS_GROUP_FAILED)
         ss_group_fail(call->seat.group, x->failed, x->failed_peer, x->failed_phase);
     if (call->seat.group)
-        ss_group_leave(call);
+        ss_group_leave(&call->seat);
     ss_exchange_cancel(x);
 }
 
@@ -321,15 +317,17 @@ static void cancel(struct ss_call *call)
 static int step_exchange(struct ss_call *call)
 {
     struct ss_group *g = call->seat.group;
+    struct ss_exchange *x = &call->f.c.x;
 
     if (g->state == SS_GROUP_FAILED)
-        return fail_with(call);
+        return fail_with(&call->seat, x);
     if (exchanges(g) && call == g->first)
-        ss_group_step(g, &call->f.c.x);
+        ss_group_step(g, x);
     if (g->state != SS_GROUP_OVER)
         return SS_PENDING;
-    ss_group_share(g, call);
-    ss_group_leave(call);
+    ss_group_share(g, call->seat.member, &call->f.c);
+    call->turn.overlapped = true;
+    ss_group_leave(&call->seat);
     return SS_OK;
 }
 
@@ -344,7 +342,7 @@ static void release_one(struct ss_group *g)
             struct ss_call *call = g->members[i];
             g->members[i] = NULL;
             ss_call_drive(call, &ss_algorithm_driver);
-            ss_group_leave(call);
+            ss_group_leave(&call->seat);
         }
 }
 
@@ -362,7 +360,7 @@ static void decided(struct ss_call *call)
     else if (g->decided == g->voted)
         release_one(g);
     if (!ss_call_is_driven_by(call, &exchange_driver) && call->seat.group)
-        ss_group_leave(call);
+        ss_group_leave(&call->seat);
 }
 
 const struct ss_driver ss_group_vote_driver = {.then = SS_THEN_DECIDE,

@@ -45,7 +45,7 @@ static inline uint64_t ss_group_bytes(const struct ss_comm *comm)
 
 /* Makes a call with its number the next call of its part. A call that cannot merge ends the
  * part. */
-void ss_group_assign(struct ss_call *call);
+void ss_group_assign(struct ss_group_seat *seat, const struct ss_feedback *f);
 
 /* The joint vote. Its end lets the call leave the group, or go on with the exchange of the group.
  */

@@ -196,19 +196,18 @@ static uint64_t part_of(uint64_t total, uint64_t before, uint64_t own, uint64_t 
            (uint64_t)((double)total * (double)before / (double)all);
 }
 
-void ss_group_share(struct ss_group *g, struct ss_call *call)
+void ss_group_share(const struct ss_group *g, unsigned member, struct ss_coll *c)
 {
-    const struct ss_coll *c = &g->c;
-    struct ss_exchange *x = &call->f.c.x;
-    uint64_t before = g->before[call->seat.member], own = call->f.c.own.nnz + 1;
-    uint64_t all = c->own.nnz + g->merged;
+    const struct ss_exchange *merged = &g->c.x;
+    struct ss_exchange *x = &c->x;
+    uint64_t before = g->before[member], own = c->own.nnz + 1;
+    uint64_t all = g->c.own.nnz + g->merged;
     double share = (double)own / (double)all;
 
-    if (c->x.failed < 0)
-        ss_fail(x, c->x.failed, c->x.failed_peer, c->x.failed_phase);
-    x->bytes_sent += part_of(c->x.bytes_sent, before, own, all);
-    x->spans.times.merge += share * c->x.spans.times.merge;
-    x->spans.times.coding += share * c->x.spans.times.coding;
-    call->f.c.fill.left = 0; /* the result is written */
-    call->turn.overlapped = true;
+    if (merged->failed < 0)
+        ss_fail(x, merged->failed, merged->failed_peer, merged->failed_phase);
+    x->bytes_sent += part_of(merged->bytes_sent, before, own, all);
+    x->spans.times.merge += share * merged->spans.times.merge;
+    x->spans.times.coding += share * merged->spans.times.coding;
+    c->fill.left = 0; /* the result is written */
 }

@@ -64,7 +64,7 @@ struct ss_grouping {
 
 /* core/call/groups.c: returns a group without calls, NULL without memory. */
 struct ss_group *ss_group_new(struct ss_grouping *gs);
-void ss_group_leave(struct ss_call *call);
+void ss_group_leave(struct ss_group_seat *seat);
 void ss_group_fail(struct ss_group *g, int status, int peer, enum ss_phase phase);
 
 /* core/call/group_exchange.c: makes room before the vote to exchange all posted calls. Returns
@@ -76,7 +76,7 @@ bool ss_group_takes(struct ss_group *g, const struct ss_call *call);
 bool ss_group_start(struct ss_group *g);
 /* Steps the exchange, until the state is SS_GROUP_OVER. */
 void ss_group_step(struct ss_group *g, struct ss_exchange *x);
-/* Sets the call's share of the exchange. */
-void ss_group_share(struct ss_group *g, struct ss_call *call);
+/* Sets a member's share of the exchange. c: its collective. */
+void ss_group_share(const struct ss_group *g, unsigned member, struct ss_coll *c);
 
 #endif

@@ -68,11 +68,11 @@ void ss_grouping_forget(struct ss_grouping *gs)
 
 /* Lets a call leave its group. A failed group keeps its storage, since messages may still be on
  * their way into it. */
-void ss_group_leave(struct ss_call *call)
+void ss_group_leave(struct ss_group_seat *seat)
 {
-    struct ss_group *g = call->seat.group;
+    struct ss_group *g = seat->group;
 
-    call->seat.group = NULL;
+    seat->group = NULL;
     if (--g->calls == 0 && g->state != SS_GROUP_FAILED)
         g->state = SS_GROUP_FREE;
 }

@@ -186,7 +186,7 @@ static int reserve(struct ss_feedback *f)
 }
 
 /* Returns true if claims may stay in their place. The place must encode, and so must the algorithm,
- * if it is known. With MERGE such a call goes alone. */
+ * if it is known. */
 static bool may_stay(const struct ss_feedback *f)
 {
     const struct ss_place_ops *ops = f->c.x.place->ops;

@@ -149,6 +149,8 @@ uint64_t ss_partial_flags(struct ss_feedback *f)
     uint64_t bucket;
     size_t k;
 
+    if (f->comm->settings->quorum == SS_QUORUM_ALL)
+        return 0;
     if (!f->comm->rounds || !f->tensor || !is_lossy(f))
         return SS_VOTE_NO_ROUNDS;
     if (!f->tensor->asked || f->keep.count > 0 || f->c.x.place != &ss_host || f->comm->status < 0)

@@ -158,7 +158,7 @@ static void write_times(struct ss_json *j, struct ss_stats *stats, const struct 
     ss_json_close(j);
 }
 
-/* ---- QUORUM and MERGE ---- */
+/* ---- rounds and merged calls ---- */
 
 /* Writes the course over time, an array for each number. */
 static void write_stretches(struct ss_json *j, const struct ss_rounds_record *r)

@@ -75,7 +75,7 @@ void ss_rule_pattern(char *to, size_t size, const char *text, size_t room);
 /* The calls that can be compared with rules. */
 struct ss_rules_reach {
     uint64_t min_count; /* smaller calls are never compared, */
-    bool merges;        /* except where MERGE serves them */
+    bool merges;        /* except nonblocking ones among larger ones */
 };
 /* Compares every rule with a subject and remembers the result, for ss_rules_unmatched. May be
  * called from several threads. */

@@ -22,7 +22,7 @@ enum ss_vote_flag {
     SS_VOTE_UNKNOWN = 1 << 3,
     /* An earlier call failed. The only flag that is an error on all ranks. */
     SS_VOTE_BROKEN = 1 << 4,
-    /* A tensor of the lane is or may be registered, or QUORUM goes on: the lane does not back off.
+    /* A tensor of the lane is or may be registered, or has rounds: the lane does not back off.
      * A rank sets INTEREST in exact calls as well, without REGISTERED. */
     SS_VOTE_INTEREST = 1 << 5,
     /* The threshold claimed too few entries: all ranks find a new one. The call goes on. */
