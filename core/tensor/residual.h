@@ -1,5 +1,7 @@
 /* The residual of a tensor: the part of its gradients that error feedback has kept back. Only this
- * file makes, changes or drops a residual. The squared norm is kept with it, up to rounding. */
+ * file makes, moves or drops a residual. Claims (core/feedback/topk.c) and contributions to partial
+ * calls (core/partial/members.c) also write its elements, through ss_residual_at. The squared norm
+ * is kept with it, up to rounding. */
 #ifndef CORE_TENSOR_RESIDUAL_H
 #define CORE_TENSOR_RESIDUAL_H
 
