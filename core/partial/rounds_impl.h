@@ -88,6 +88,23 @@ struct ss_rounds {
     _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
 
+/* core/partial/rounds.c: records the first failure of this rank. */
+void ss_round_note(struct ss_rounds *r, int status, int peer, enum ss_phase phase);
+
+/* Returns true for the first tensor of a step: a tensor that has had its round in this step begins
+ * another step. */
+static inline bool ss_round_is_first(const struct ss_rounds *r, const struct ss_member *m)
+{
+    return r->step == 0 || m->step == r->step;
+}
+
+/* core/partial/round_begin.c */
+/* Begins the next round if it is due. Returns true if the stage has changed and the round can be
+ * stepped. */
+bool ss_round_begin(struct ss_rounds *r);
+/* Returns claims that no round took. */
+void ss_round_drop_claims(struct ss_rounds *r);
+
 /* core/partial/members.c */
 struct ss_member *ss_member_of(const struct ss_rounds *r, const struct ss_tensor *tensor);
 struct ss_member *ss_member_coded(const struct ss_rounds *r, uint64_t code);
