@@ -432,17 +432,16 @@ static const struct ss_place_costs expected = {.encode = 1e-9,
                                                .message = 1e-5,
                                                .wait = 2e-5};
 
+/* The operations of a place without modules, which can only copy. */
+#define COPIES                                                                                     \
+    .name = "cuda", .remote = true, .poll = gpu_poll, .mark = gpu_mark_all, .lost = is_lost,       \
+    .stage = stage, .unstage = unstage, .fetch = fetch, .store = store
+
+static const struct ss_place_ops copies = {COPIES};
+
 static const struct ss_place_ops ops = {
-    .name = "cuda",
-    .remote = true,
+    COPIES,
     .record = record,
-    .poll = gpu_poll,
-    .mark = gpu_mark_all,
-    .lost = is_lost,
-    .stage = stage,
-    .unstage = unstage,
-    .fetch = fetch,
-    .store = store,
     .reserve = gpu_reserve,
     .make = gpu_vector_make,
     .drop = gpu_vector_drop,
@@ -473,18 +472,6 @@ static const struct ss_place_ops ops = {
     .join = join,
     .leave = leave,
     .scale = scale,
-};
-
-static const struct ss_place_ops copies = {
-    .name = "cuda",
-    .remote = true,
-    .poll = gpu_poll,
-    .mark = gpu_mark_all,
-    .lost = is_lost,
-    .stage = stage,
-    .unstage = unstage,
-    .fetch = fetch,
-    .store = store,
 };
 
 const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
