@@ -106,7 +106,8 @@ struct ss_ballot {
     uint64_t part_max;   /* most entries of one rank in one part of the index space */
     uint64_t memory_min; /* bytes a rank may still take for this communicator's work space */
     uint64_t k_max;      /* top-k: entries asked for */
-    uint64_t ratio_max;  /* top-k: norm of the residual over that of the input, double bits */
+    /* top-k: squared norm of the residual over that of the input, double bits */
+    uint64_t ratio_max;
     uint64_t result_max; /* entries of the last result on this lane, 0 = not known */
     uint32_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
