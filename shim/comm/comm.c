@@ -11,7 +11,7 @@
 
 #include "core/call/tensor_access.h"
 #include "shim/comm/lists.h"
-#include "shim/comm/quorum.h"
+#include "shim/comm/partial_calls.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
@@ -100,10 +100,10 @@ size_t shim_comm_all(struct shim_comm ***list)
 static bool close_rounds(struct shim_comm *c)
 {
     if (c->core && ss_comm_has_rounds(c->core)) {
-        shim_quorum_settle(c);
+        shim_partial_settle(c);
         ss_comm_close_rounds(c->core);
     }
-    return shim_quorum_unequip(c);
+    return shim_partial_unequip(c);
 }
 
 void shim_comm_release(struct shim_comm *c)
@@ -242,7 +242,7 @@ static void let_go(MPI_Comm comm, bool own)
         push(&shim.ended, c); /* its MPI objects end with MPI, which must not be called now */
         return;
     }
-    shim_quorum_leave(c);
+    shim_partial_leave(c);
     shim_comm_put_later(c);
     if (empty && shim.sessions)
         shim.hooks.last_comm_gone();
@@ -415,7 +415,7 @@ void shim_comm_bury(void)
         push(&shim.ended, c);
     for (c = atomic_exchange(&shim.ended, NULL); c; c = next) {
         next = c->next;
-        if (shim_list_remove(SHIM_QUORUM, c))
+        if (shim_list_remove(SHIM_PARTIAL, c))
             unreference(c);
         if (unreference(c))
             bury(c);

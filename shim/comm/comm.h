@@ -92,7 +92,7 @@ struct shim_comm {
     struct ss_comm *core;
     bool transport_open, rounds_open;
     struct shim_comm *next_in[SHIM_LISTS]; /* under table_lock */
-    bool costs_told;                       /* DEBUG=info has logged the costs */
+    bool costs_logged;                     /* DEBUG=info has logged the costs */
     bool costs_kept;
     bool reserved;     /* counts as one of the SHIM_PRIVATES of the process */
     bool warned;       /* a warning said that a meeting takes long */

@@ -16,10 +16,10 @@ void shim_tell_freed(const struct shim_comm *c)
     double norm;
 
     if (!shim.settings.topk || shim.rank != 0 || atomic_load(&shim.finalizing) ||
-        atomic_load(&shim.freed_told) || !((norm = ss_comm_residual(c->core)) > 0))
+        atomic_load(&shim.freed_logged) || !((norm = ss_comm_residual(c->core)) > 0))
         return;
     atomic_store(&shim.residuals_freed, true);
-    if (c->follows && !atomic_exchange(&shim.freed_told, true))
+    if (c->follows && !atomic_exchange(&shim.freed_logged, true))
         shim_say(CFG_DEBUG_WARN,
                  "top-k: communicator \"%s\" was freed with residuals of norm %.3g, like another "
                  "one before: each time, what lossy calls have kept back is lost; keep one "

@@ -6,8 +6,8 @@
 #include "core/base/fpenv.h"
 #include "shim/comm/clock.h"
 #include "shim/comm/comm.h"
+#include "shim/comm/partial_calls.h"
 #include "shim/comm/progress.h"
-#include "shim/comm/quorum.h"
 #include "shim/mpi/errors.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
@@ -252,8 +252,8 @@ static void open_private(struct shim_comm *c)
     c->same_settings = is_same(c);
     if (!c->same_settings)
         ss_comm_differs(c->core);
-    c->costs_told = ss_comm_costs(c->core).known;
-    shim_quorum_open(c);
+    c->costs_logged = ss_comm_costs(c->core).known;
+    shim_partial_open(c);
     tell_met(c);
 }
 
@@ -269,8 +269,8 @@ static bool equip(struct shim_comm *c, bool ok)
 {
     c->costs = shim_costs_of(c->handle);
     ok = reserve(c) && ok;
-    if (ok && shim.serves_quorum)
-        shim_quorum_equip(c);
+    if (ok && shim.serves_partial)
+        shim_partial_equip(c);
     if (ok) {
         ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
         c->transport_open = true;
@@ -532,7 +532,7 @@ int shim_comm_meet_step(struct shim_comm *c, bool *moved)
         *moved = met;
         if (!met)
             return wait_on(c);
-        /* this rank had refused, and the meeting told the others */
+        /* this rank had refused, and the meeting has informed the other ranks */
         if (c->state != SHIM_COMM_MEETING)
             return SS_ERR_PEER;
         if (!accepted(c))

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "core/base/fpenv.h"
-#include "shim/comm/quorum.h"
+#include "shim/comm/partial_calls.h"
 #include "shim/mpi/log.h"
 
 /* Nanoseconds between two looks of the watchdog at whether the application moves its calls itself.
@@ -302,7 +302,7 @@ static bool take_part(bool *under_way)
     *under_way = false;
     go_in();
     if (shim_progress_is_open())
-        moved = shim_quorum_turn(under_way);
+        moved = shim_partial_turn(under_way);
     come_out();
     return moved;
 }
@@ -363,7 +363,7 @@ static bool called(void)
     shim.watch.asleep = true;
     atomic_store(&shim.watch.wanted, true);
     while (!shim.watch.stop && atomic_load(&shim.list_count[SHIM_ACTIVE]) == 0 &&
-           atomic_load(&shim.list_count[SHIM_QUORUM]) == 0)
+           atomic_load(&shim.list_count[SHIM_PARTIAL]) == 0)
         pthread_cond_wait(&shim.watch.called, &shim.watch.lock);
     shim.watch.asleep = false;
     atomic_store(&shim.watch.wanted, false);
@@ -413,7 +413,7 @@ static void *watch(void *unused)
     pthread_mutex_unlock(&shim.watch.lock);
     while (called()) {
         for (int idle = 0; idle < IDLE_LOOKS && !atomic_load(&shim.watch.ending);) {
-            if (!shim_quorum_idle()) {
+            if (!shim_partial_idle()) {
                 look_at_rounds(&seen, &thrift);
             } else if (shim_progress_idle()) {
                 idle++;
@@ -435,13 +435,13 @@ static void *watch(void *unused)
 static void drain(void)
 {
     double begin = shim_now();
-    bool told = false;
+    bool logged = false;
 
     while (!shim_progress_idle()) {
         if (!shim_progress())
             rest(LOOK_SOON);
-        if (!told && shim_now() - begin > PATIENCE) {
-            told = true;
+        if (!logged && shim_now() - begin > PATIENCE) {
+            logged = true;
             shim_say(CFG_DEBUG_WARN,
                      "MPI_Finalize has waited %.0f s for nonblocking calls that the program left "
                      "under way: a rank has not made the same calls",

@@ -10,8 +10,8 @@
 #include <strings.h>
 
 #include "shim/comm/comm.h"
+#include "shim/comm/partial_calls.h"
 #include "shim/comm/progress.h"
-#include "shim/comm/quorum.h"
 #include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -115,7 +115,7 @@ int shim_finalize(shim_finalize_fn *next)
 
     if (ours) {
         shim_progress_end();
-        shim_quorum_end();
+        shim_partial_end();
         shim_report_before_end();
         atomic_store(&shim.finalizing, true);
     }

@@ -9,8 +9,8 @@
 #include "core/compute/kernels.h"
 #include "shim/comm/clock.h"
 #include "shim/comm/comm.h"
+#include "shim/comm/partial_calls.h"
 #include "shim/comm/progress.h"
-#include "shim/comm/quorum.h"
 #include "shim/job/trace.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
@@ -168,7 +168,7 @@ static void start(MPI_Comm comm)
         pass_small_slices();
         hook_finalize();
         start_requests();
-        shim_quorum_start();
+        shim_partial_start();
     }
     if (shim.rank == 0)
         shim_say(CFG_DEBUG_INFO, "version %s, %s, %s, memory limit %zu bytes", SPARSESHIM_VERSION,

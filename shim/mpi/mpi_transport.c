@@ -13,7 +13,7 @@
  * for it after the vote. */
 enum { PHASE_BITS = 4, ROUND_BITS = 6, CALL_BITS = 5, FIRST_CAPACITY = 64 };
 enum { MERGED_BITS = 10 }; /* with MERGE: more than SS_MERGED calls twice */
-_Static_assert(1 << MERGED_BITS >= 2 * SS_MERGED, "calls under way are told apart");
+_Static_assert(1 << MERGED_BITS >= 2 * SS_MERGED, "calls in flight are distinguished");
 
 _Static_assert((SHIM_TAG_CLOCK >> ROUND_BITS) >= SS_PHASES &&
                    (SHIM_TAG_CLOCK >> ROUND_BITS) < 1 << PHASE_BITS,

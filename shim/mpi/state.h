@@ -187,8 +187,8 @@ struct shim_task;
 
 /* Lists of communicators (shim/comm/lists.h). */
 enum shim_list {
-    SHIM_ACTIVE, /* communicators with calls that the thread may step */
-    SHIM_QUORUM, /* communicators with partial calls, in which the thread takes part */
+    SHIM_ACTIVE,  /* communicators with calls that the thread may step */
+    SHIM_PARTIAL, /* communicators with partial calls, in which the thread takes part */
     SHIM_LISTS
 };
 
@@ -314,7 +314,7 @@ struct shim_state {
     atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
     atomic_bool
         objects_to_settings; /* STRICT=on and a bad value: raised at the first eligible call */
-    atomic_bool mismatch_told;
+    atomic_bool mismatch_logged;
     int rank; /* in the world; in the first communicator where there is none; -1: not known */
     int ranks;
     uint64_t salt;                /* distinguishes this process from others */
@@ -341,7 +341,7 @@ struct shim_state {
     atomic_bool spare_used[SHIM_SPARES]; /* entries for times without memory (shim/comm/comm.c) */
     /* residuals were freed with a communicator before the end of the job */
     atomic_bool residuals_freed;
-    atomic_bool freed_told;              /* a warning said so */
+    atomic_bool freed_logged;            /* a warning says so */
     _Atomic(struct shim_comm *) dropped; /* not in the table; private communicators to be freed */
     _Atomic(struct shim_comm *) ended;   /* ended by MPI_Finalize; memory to be freed afterwards */
 
@@ -349,10 +349,10 @@ struct shim_state {
     bool takes_requests; /* known once the job has started */
     bool own_thread;     /* PROGRESS=thread */
     /* this rank can serve partial calls; known once the job has started */
-    bool serves_quorum;
-    atomic_bool quorum_told;    /* a warning said that QUORUM is off */
-    atomic_bool host_only_told; /* a message said that an option needs buffers of the host */
-    /* if it was raised: level that the application was told; -1: not raised */
+    bool serves_partial;
+    atomic_bool partial_off_logged; /* a warning says that QUORUM is off */
+    atomic_bool host_only_logged;   /* a message says that an option needs host buffers */
+    /* if it was raised: level reported to the application; -1: not raised */
     int thread_level;
     atomic_bool finalizing; /* inside of MPI_Finalize */
     atomic_bool finalized;

@@ -75,7 +75,7 @@ int shim_task_start_core(struct shim_task *task)
 void shim_task_fail_for_device(struct shim_task *task)
 {
     task->status = SS_ERR_DEVICE;
-    if (task->text[0]) /* told before */
+    if (task->text[0]) /* failed before */
         return;
     snprintf(task->text, sizeof task->text, "a buffer in device memory cannot be copied: %s",
              task->call.staged->why);

@@ -123,8 +123,8 @@ void shim_task_post(struct shim_task *task);
 /* A buffer cannot be copied to or from the host: the error of the call. */
 void shim_task_fail_for_device(struct shim_task *task);
 
-/* Fails the communicator if a call cannot be made and the other ranks, whose calls wait for it,
- * cannot be told: no later call may take its place. Called under the lock. */
+/* Fails the communicator if this rank cannot make a call and cannot say so to the other ranks,
+ * whose calls wait for it: no later call may take its place. Called under the lock. */
 void shim_native_fail_comm(struct shim_comm *comm);
 
 /* Steps a blocking task until it is done. Returns the MPI code; an error of this library has been

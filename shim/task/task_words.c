@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/fpenv.h"
-#include "shim/comm/quorum.h"
+#include "shim/comm/partial_calls.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
@@ -16,7 +16,7 @@ void shim_tell_mismatch(const struct shim_comm *comm)
 {
     char differing[400];
 
-    if (comm->rank != 0 || atomic_exchange(&shim.mismatch_told, true))
+    if (comm->rank != 0 || atomic_exchange(&shim.mismatch_logged, true))
         return;
     shim_comm_differing(comm, differing, sizeof differing);
     shim_say(CFG_DEBUG_WARN,
@@ -87,7 +87,7 @@ void shim_task_trace(const struct shim_task *task, int status)
 
 static bool are_counted(void)
 {
-    return shim.stats.timed && !shim_quorum_idle();
+    return shim.stats.timed && !shim_partial_idle();
 }
 
 /* Records a call; place NULL: unknown. */

@@ -1,5 +1,5 @@
 /* Serves communicators with partial calls, and logs their results at the end. */
-#include "shim/comm/quorum.h"
+#include "shim/comm/partial_calls.h"
 
 #include <sched.h>
 
@@ -12,18 +12,18 @@
 /* Seconds to wait for messages in flight. */
 #define SETTLING 1.0
 
-/* Asks the MPI library for the level that it gave, which may differ from what the program was
- * told. */
-void shim_quorum_start(void)
+/* Asks the MPI library for the level that it gave, which may differ from the level reported
+ * to the program. */
+void shim_partial_start(void)
 {
     int level = MPI_THREAD_SINGLE;
 
-    shim.serves_quorum = shim.settings.quorum != SS_QUORUM_ALL && !shim.sessions &&
-                         shim_real.Query_thread(&level) == MPI_SUCCESS &&
-                         level == MPI_THREAD_MULTIPLE;
+    shim.serves_partial = shim.settings.quorum != SS_QUORUM_ALL && !shim.sessions &&
+                          shim_real.Query_thread(&level) == MPI_SUCCESS &&
+                          level == MPI_THREAD_MULTIPLE;
 }
 
-void shim_quorum_equip(struct shim_comm *c)
+void shim_partial_equip(struct shim_comm *c)
 {
     if (atomic_fetch_add(&shim.privates, 1) < SHIM_PRIVATES &&
         shim_transport_open(&c->rounds, c->rank, c->size) == SS_OK)
@@ -32,16 +32,16 @@ void shim_quorum_equip(struct shim_comm *c)
         atomic_fetch_sub(&shim.privates, 1);
 }
 
-bool shim_quorum_unequip(struct shim_comm *c)
+bool shim_partial_unequip(struct shim_comm *c)
 {
     c->rounds_open = false;
     atomic_fetch_sub(&shim.privates, 1);
     return shim_transport_close(&c->rounds);
 }
 
-static void tell_no_quorum(const struct shim_comm *c)
+static void warn_off(const struct shim_comm *c)
 {
-    if (c->rank == 0 && !atomic_exchange(&shim.quorum_told, true))
+    if (c->rank == 0 && !atomic_exchange(&shim.partial_off_logged, true))
         shim_say(CFG_DEBUG_WARN,
                  "communicator \"%s\": SPARSESHIM_QUORUM is off, every call waits for all ranks: "
                  "not every rank runs at MPI_THREAD_MULTIPLE, without callbacks, and with a "
@@ -49,26 +49,26 @@ static void tell_no_quorum(const struct shim_comm *c)
                  c->name);
 }
 
-void shim_quorum_open(struct shim_comm *c)
+void shim_partial_open(struct shim_comm *c)
 {
     if (shim.settings.quorum == SS_QUORUM_ALL)
         return;
     if (c->private_rounds == MPI_COMM_NULL) {
         if (c->rounds_open)
-            shim_quorum_unequip(c);
-        tell_no_quorum(c);
+            shim_partial_unequip(c);
+        warn_off(c);
         return;
     }
     shim_transport_use(&c->rounds, c->private_rounds);
     if (ss_comm_open_rounds(c->core, &c->rounds.base) == SS_OK) {
-        shim_list_add(SHIM_QUORUM, c);
+        shim_list_add(SHIM_PARTIAL, c);
         shim_progress_wake();
     }
 }
 
-void shim_quorum_leave(struct shim_comm *comm)
+void shim_partial_leave(struct shim_comm *comm)
 {
-    if (shim_list_remove(SHIM_QUORUM, comm))
+    if (shim_list_remove(SHIM_PARTIAL, comm))
         shim_comm_put_later(comm);
 }
 
@@ -84,15 +84,15 @@ static bool serve(struct shim_comm *comm, void *ctx)
     return moved;
 }
 
-bool shim_quorum_turn(bool *under_way)
+bool shim_partial_turn(bool *under_way)
 {
     *under_way = false;
-    return shim_list_visit(SHIM_QUORUM, serve, under_way);
+    return shim_list_visit(SHIM_PARTIAL, serve, under_way);
 }
 
 /* ---- the end ---- */
 
-static void tell_end(const struct shim_comm *c)
+static void log_end(const struct shim_comm *c)
 {
     uint64_t not_asked_for;
     struct ss_rounds_stats seen = ss_comm_rounds_seen(c->core, &not_asked_for);
@@ -118,19 +118,19 @@ static bool end(struct shim_comm *comm, void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&comm->lock);
-    shim_quorum_settle(comm);
-    tell_end(comm);
+    shim_partial_settle(comm);
+    log_end(comm);
     ss_comm_pause_rounds(comm->core);
     pthread_mutex_unlock(&comm->lock);
     return true;
 }
 
-void shim_quorum_end(void)
+void shim_partial_end(void)
 {
-    shim_list_visit(SHIM_QUORUM, end, NULL);
+    shim_list_visit(SHIM_PARTIAL, end, NULL);
 }
 
-void shim_quorum_settle(struct shim_comm *comm)
+void shim_partial_settle(struct shim_comm *comm)
 {
     double begin = shim_now();
     bool under_way;
