@@ -150,7 +150,7 @@ static void steps(void)
     }
 }
 
-/* One element in 200 is not zero; whole numbers, so that sums do not hang on their order. */
+/* Fills in every 200th element, with whole numbers, so that sums do not depend on their order. */
 static void fill_sparse(float *values, int n)
 {
     memset(values, 0, 4 * (size_t)n);

@@ -1,4 +1,4 @@
-/* Where calls on buffers in device memory could go wrong beside other calls and failures.
+/* Tests calls on buffers in device memory while other calls are in flight or fail.
  *
  *     device_edges order        nonblocking calls that go to the MPI library while one of them is
  *                               still being copied, on one rank
@@ -133,7 +133,7 @@ static void lost(void)
     tap_ok(true, "a reset");
 }
 
-/* Whoever looks at that context again reads memory that is gone. Other buffers are served. */
+/* A look at that context after its end reads memory that is gone. Buffers elsewhere are served. */
 static void destroyed(void)
 {
     const CUcontext first = cuda.context[0];
@@ -218,8 +218,8 @@ static void gaps(void)
     tap_ok(beside, "what is written between slices beside a call stays");
 }
 
-/* From some call on the device of the last rank fails for good: every rank has an error in the same
- * call, and in all that follow, whether inputs are sparse or handed to the MPI library unseen. */
+/* Makes the device of the last rank fail for good at some call. Every rank then has an error in the
+ * same call and in all later ones, whether inputs are sparse or go to the MPI library unseen. */
 static void dead(const char *plan, bool nonblocking)
 {
     enum { N = 6000, CALLS = 12, LIVE = 6 };

@@ -63,7 +63,7 @@ static void sticky(int calls_before)
     tap_ok(right, "calls on the host, on another communicator, are right");
 }
 
-/* One call: its code. */
+/* Makes a call and returns its code. */
 static int call_of(const char *kind, const void *in, void *out)
 {
     const int each = COUNT / tap.size;

@@ -1,4 +1,4 @@
-/* Where the buffers of a call begin, and where there are none.
+/* Tests calls whose buffers begin anywhere, and calls without buffers.
  *
  *     device_layouts words      gathers of words at addresses between theirs
  *     device_layouts nothing    calls that touch no memory of a device

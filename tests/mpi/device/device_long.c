@@ -43,7 +43,7 @@ static void make_calls(char *const *send, char *const *recv)
     MPI_Waitall(calls, request, status);
 }
 
-/* One step; what crossed to the host and from it, where the driver counts. */
+/* Makes a step. Counts the bytes that crossed to the host and back, if the driver counts them. */
 static bool step(char *const *send, char *const *recv, float *values, unsigned long long crossed[2])
 {
     unsigned long long before[2] = {0, 0}, after[2] = {0, 0};

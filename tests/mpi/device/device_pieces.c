@@ -26,7 +26,7 @@ static bool is_full(void)
     return getenv("GPU_FULL") != NULL;
 }
 
-/* One rank's buffers of a call. */
+/* The buffers of a rank in a call. */
 struct buffers {
     enum kind in, out;
     char *send, *recv; /* send NULL: in place */
@@ -207,8 +207,8 @@ static void whole(void)
 
 /* ---- order ---- */
 
-/* The second piece is asked for before the first one's sum, the third before that goes back. What a
- * first call looks at comes before. */
+/* Expects the second piece to be asked for before the first one's sum, and the third before that
+ * goes back. The looks of a first call come earlier. */
 static void order_of(const char *places)
 {
     static const char expected[] = "DDUDUU";

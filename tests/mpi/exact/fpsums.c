@@ -77,7 +77,7 @@ static int have(struct form f)
     return f.kind == REDUCE && tap.rank != 0 ? 0 : N;
 }
 
-/* One third and multiples of it: sums of them are rounded. */
+/* Fills in a third and multiples of it, whose sums are rounded. */
 static void fill(struct form f)
 {
     fenv_t own;
@@ -359,7 +359,8 @@ static void beside_own(void)
 
 /* ---- exceptions ---- */
 
-/* Whether this rank has to have raised it: the reduced part with it is its own. */
+/* Returns true if this rank must have raised the exception: it owns the reduced part that
+ * overflows. */
 static bool has(struct form f)
 {
     return f.kind == SCATTER ? HUGE_AT / (N / tap.size) == tap.rank
@@ -384,7 +385,7 @@ static void raised(const char *where)
             if (!exists(f))
                 continue;
             fill(f);
-            /* One rank has no part in it, where there are three. */
+            /* The third rank, if there is one, has no part in it. */
             if (tap.rank < 2)
                 put(f, HUGE_AT, (negative ? -1 : 1) * (f.wide ? DBL_MAX : FLT_MAX));
             feclearexcept(FE_ALL_EXCEPT);

@@ -22,7 +22,7 @@
 
 enum { N = 24000, CALLS = 6, STEPS = 12, EXCEPTIONS = 0x3f };
 
-/* Of 65536 elements so many are not zero. */
+/* Numbers of elements in 65536 that are not zero. */
 static const uint32_t densities[] = {0, 30, 1300, 20000, 65536};
 enum { DENSITIES = sizeof densities / sizeof *densities };
 
@@ -222,9 +222,8 @@ static void api(const float *in, float *out)
 
 /* ---- steps ---- */
 
-/* What MODE=topk learns of blocking steps, and what a communicator leaves to the report when it
- * goes: steps of two lanes, blocking and nonblocking. New numbers each time: what always points
- * the same way would not stay registered. */
+/* Makes steps of two lanes, blocking and nonblocking, with new numbers in each step. MODE=topk then
+ * has tensors, and the communicator hands records to the report when it is freed. */
 static void steps(float *in, float *out, bool blocking, MPI_Comm own)
 {
     static double wide[N], sums[N];

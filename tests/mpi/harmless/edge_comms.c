@@ -338,7 +338,7 @@ static void many_requests(void)
     }
 }
 
-/* The other rank makes its call only when it has got a message that this one sends after its own.
+/* Lets the other rank make its call only after a message that this rank sends after its own call.
  */
 static void waits_elsewhere(void)
 {
@@ -403,7 +403,7 @@ static void *receives(void *into)
     return NULL;
 }
 
-/* One thread blocks in a receive while another sums. */
+/* Lets a thread block in a receive while another thread sums. */
 static void beside_a_receive(void)
 {
     pthread_t thread;
@@ -453,7 +453,7 @@ static void threads_of_their_own(void)
         MPI_Comm_free(&comms[i]);
 }
 
-/* One thread after the other makes the calls. */
+/* Makes the calls in several threads, one after the other. */
 static void threads_in_turn(void)
 {
     static MPI_Comm world = MPI_COMM_WORLD;

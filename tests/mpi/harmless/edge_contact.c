@@ -386,7 +386,7 @@ static void errors_on_self(void)
     tell_errors(handler, good);
 }
 
-/* The same on the communicator whose first contact it is. */
+/* Does so on the communicator whose first contact it is. */
 static void errors_on_the_same(void)
 {
     int least = 300;

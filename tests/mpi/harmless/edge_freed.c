@@ -86,7 +86,8 @@ static int gathers_on_it(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* The same of small calls; the next communicator of the handle is a smaller one. */
+/* Frees communicators with small gathers in callbacks; the next communicator with the handle is
+ * smaller. */
 static void freed_with_gathers(void)
 {
     MPI_Comm comm;
@@ -103,8 +104,8 @@ static void freed_with_gathers(void)
     }
 }
 
-/* One rank alone frees a small communicator whose callback gathers on it; a larger one that all
- * make then may have its handle there. */
+/* Lets a single rank free a small communicator whose callback gathers on it. A larger communicator
+ * that all ranks make afterwards may have the handle there. */
 static void freed_alone(void)
 {
     MPI_Comm alone, next;

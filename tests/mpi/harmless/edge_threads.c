@@ -48,7 +48,7 @@ static void add(void *a, void *b, int *n, MPI_Datatype *type)
     }
 }
 
-/* Whether the scratch array holds still while nothing of MPI is called. */
+/* Returns true if the scratch array keeps its values while no MPI function is called. */
 static bool compute(int turns)
 {
     bool good = true;

@@ -248,7 +248,7 @@ static void try_mistake(int call, enum mistake mistake)
     handled = handled_elsewhere = 0;
 }
 
-/* Those that end the program or wait for ever under the bare library are left out. */
+/* Mistakes that end the program or wait for ever under the bare library are left out. */
 static bool is_survived(int call, enum mistake mistake)
 {
     char library[MPI_MAX_LIBRARY_VERSION_STRING];

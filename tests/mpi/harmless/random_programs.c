@@ -7,22 +7,25 @@
  * observed, and how many callbacks ran in a thread that is not the program's. Run bare and under a
  * library that promises to change nothing, the files are the same. scripts/campaign does that.
  *
- * What is called, on which communicator and with which sizes is drawn from the seed alike on all
- * ranks; when which requests are waited or tested for, each rank draws for itself. Every step is
- * reached by all ranks in one order, and a rank waits only for what all ranks have posted or post
- * in an earlier step: no program can deadlock under a right MPI library.
+ * All ranks draw the calls, their communicators and their sizes from the seed alike; each rank
+ * draws for itself when it waits or tests for which requests. All ranks reach every step in one
+ * order, and a rank waits only for operations that all ranks post in this step or an earlier one.
+ * No program can deadlock under a correct MPI library.
  *
- * A program that takes longer than --limit ends with a line that says in which step it hangs.
- * --plain-end sets no attributes that MPI_Finalize deletes.
- * --trace prints the lines behind the digest; --only N takes the first N steps of each program, and
- * --skip leaves single ones out, --without those of an action; --raised leaves out what no program
- * can do that is raised to MPI_THREAD_MULTIPLE (SPARSESHIM_PROGRESS=watchdog and thread).
+ * - --limit: a program that takes longer ends with a line that names the step in which it hangs.
+ * - --plain-end sets no attributes that MPI_Finalize deletes.
+ * - --trace prints the lines behind the digest.
+ * - --only N takes the first N steps of each program; --skip leaves out single steps, --without the
+ *   steps of an action.
+ * - --raised leaves out the actions that are not possible in a program raised to
+ *   MPI_THREAD_MULTIPLE (SPARSESHIM_PROGRESS=watchdog and thread).
+ * - --callbacks says when the program makes operators and attributes: before all else (early),
+ * never (none), at any time except attributes of datatypes (any), or in a step that completes all
+ * that it began (late, the default).
  *
- * A program at MPI_THREAD_MULTIPLE, of its own or raised, that sets its first attribute with
- * callbacks on a datatype while a nonblocking call is under way must not block in a call that the
- * library does not see before that one is complete (README). Such a program makes operators and
- * attributes before all else (--callbacks early), never (none), at any time but for attributes of
- * datatypes (any), or completes in every step what it began there (late, as by default).
+ * --callbacks obeys a rule of the README. At MPI_THREAD_MULTIPLE a program may set its first
+ * attribute with callbacks on a datatype while a nonblocking call is in flight. The program must
+ * then complete that call before it blocks in a call that the library does not see.
  */
 #include "tests/mpi/harmless/rp_attributes.h"
 #include "tests/mpi/harmless/rp_collectives.h"
@@ -65,7 +68,7 @@ static void act_compute(struct rp *p)
         usleep((useconds_t)(500 + rp_draw_own(p, 10000)));
 }
 
-/* Where a rank waits in a message for one that waits for a collective first. */
+/* Lets a rank wait for a message of a rank that waits for a collective first. */
 static void act_elsewhere(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_intra(p);
@@ -265,7 +268,7 @@ static void borrow(struct rp *p, int slot, MPI_Comm comm)
     MPI_Comm_size(comm, &s->size);
 }
 
-/* Whether nonblocking calls may be taken over. */
+/* Returns true if nonblocking calls may be taken over. */
 static bool is_multiple(void)
 {
     return options.raised || job.level == MPI_THREAD_MULTIPLE;

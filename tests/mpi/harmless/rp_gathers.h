@@ -24,7 +24,7 @@ static const char *const rp_gather_names[RP_GATHERS] = {
 
 enum { RP_MOST_RANKS = 64, RP_LAYOUTS = 5 };
 
-/* One side's description of its data: n elements of `base` are `count` of `type`. */
+/* The description of the data on a side: n elements of `base` are `count` of `type`. */
 struct rp_side {
     MPI_Datatype type;
     int count;

@@ -121,7 +121,7 @@ static int class_of(int code)
     return class;
 }
 
-/* Whether the library calls them errors, on a communicator of its own, and how. */
+/* Expects the MPI library's own errors, on a communicator of its own. */
 static void wrong_arguments_are_the_librarys_to_name(void)
 {
     int *in = calloc(WORDS, sizeof *in), *out = calloc((size_t)(WORDS * size), sizeof *out);

@@ -12,7 +12,7 @@
 
 enum { STEPS = 3, MANY = 70, TAG = 7, PEER_TAG = 8 };
 
-/* Who completes the request: its callbacks, or another thread once `go` is set. */
+/* Completer of the request: its callbacks, or another thread once `go` is set. */
 enum completer { BY_CALLBACK, BY_THREAD };
 
 struct operation {

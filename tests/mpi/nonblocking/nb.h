@@ -26,7 +26,7 @@ enum nb_input { NB_SPARSE, NB_DENSE, NB_ZERO, NB_INPUTS };
 
 static const char *const nb_input_names[NB_INPUTS] = {"sparse", "dense", "zero"};
 
-/* One allreduce of this rank. nb_make fills it in; its buffers belong to it until nb_drop. */
+/* An allreduce of this rank. nb_make fills it in; its buffers belong to it until nb_drop. */
 struct nb_call {
     MPI_Request request;
     MPI_Datatype type; /* MPI_FLOAT, MPI_DOUBLE or MPI_INT */
@@ -100,7 +100,7 @@ static inline struct nb_call nb_make(MPI_Comm comm, MPI_Datatype type, int count
     return call;
 }
 
-/* Posts a call. One in five uses MPI_Count, if the library has it. */
+/* Posts a call. Every fifth call uses MPI_Count, if the library has it. */
 static inline int nb_post(struct nb_call *call, MPI_Comm comm)
 {
     const void *in = call->in_place ? MPI_IN_PLACE : call->in;

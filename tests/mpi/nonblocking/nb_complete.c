@@ -7,9 +7,9 @@
 
 enum { SMALL = 8, LARGE = 5000, LIMIT = 60, UNTOUCHED = 0x5a5a5a };
 
-/* What a program can learn from a status. MPICH leaves in source, tag and count of a collective
- * what the message had that used the request before (seen with 4.0.2), and MPI says nothing about
- * them: they are printed where something else differs, but not compared. */
+/* The contents of a status. In the status of a collective, MPICH leaves source, tag and count of
+ * the message that used the request before (seen with 4.0.2), and MPI does not define them. They
+ * are printed if another field differs, but not compared. */
 struct facts {
     int source, tag, error, cancelled;
     int count, elements, bytes; /* of MPI_FLOAT, MPI_FLOAT, MPI_BYTE */

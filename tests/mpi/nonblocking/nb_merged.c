@@ -96,7 +96,7 @@ static void end_then_tell(int how)
     end_with(how, tap.rank == last, CALLS - (tap.rank == last));
 }
 
-/* The same with more of them posted on the rank that waits than on the one that is waited for. */
+/* Ends as above, with more calls posted on the rank that waits than on the late rank. */
 static void end_of_many_then_tell(int how)
 {
     int last = tap.size - 1;
@@ -128,7 +128,7 @@ static void one_after_another(int how)
     end_with(how, 1, CALLS - 1);
 }
 
-/* What follows the call on a rank is a collective of the MPI library. */
+/* Makes a collective of the MPI library follow the call on a rank. */
 static void barrier_between(int how)
 {
     post(0, 1 + tap.rank % 3);

@@ -83,7 +83,8 @@ static void sum_arrives_while_a_rank_is_in(const char *name, MPI_Comm a, MPI_Com
            a == b ? ", one communicator" : "");
 }
 
-/* Where operation i stands in the list of requests of this rank: ranks use different orders. */
+/* Returns the position of operation i in this rank's list of requests. Ranks use different
+ * orders. */
 static int place_of(int i, int requests)
 {
     if (tap.rank % 2)
@@ -91,7 +92,8 @@ static int place_of(int i, int requests)
     return (i * 7 + tap.rank * 13) % requests;
 }
 
-/* One Waitall over allreduces on two communicators and messages, which odd ranks post last. */
+/* Calls MPI_Waitall over allreduces on two communicators and messages, which odd ranks post
+ * last. */
 static void waitall_takes_all_kinds(MPI_Comm a, MPI_Comm b, int sums, int messages)
 {
     int requests = sums + 2 * messages, right = (tap.rank + 1) % tap.size;

@@ -1,7 +1,7 @@
 /* A program at MPI_THREAD_MULTIPLE with code of its own that MPI may run: operators and attribute
- * keys, made or used while a nonblocking sum is under way. One rank then blocks in MPI_Recv, or in
- * a blocking reduction, and needs nothing but progress of the sum: the others come to their next
- * call once they have waited for it. No operator or callback runs in a thread but the program's.
+ * keys, made or used while a nonblocking sum is in flight. A rank then blocks in MPI_Recv or in a
+ * blocking reduction, and needs nothing but progress of the sum: the other ranks wait for the sum
+ * and then come to their next call. Operators and callbacks run in the program's thread alone.
  *
  *     nb_own SCENE [FORM [RANK]]
  *
@@ -228,7 +228,7 @@ static bool made(const char *what)
     return true;
 }
 
-/* Which of three calls the others wait for before they go on. */
+/* Lets the other ranks wait for one of three calls before they go on. */
 static bool posted(enum form form, bool wait_for_own, bool with_more)
 {
     MPI_Request own;
@@ -255,7 +255,7 @@ static bool posted(enum form form, bool wait_for_own, bool with_more)
     return with_more ? finish(1) && right : right;
 }
 
-/* The others come to the operator's call once the sum is there. */
+/* Lets the other ranks come to the operator's call once the sum is there. */
 static bool late(enum form form)
 {
     MPI_Request own;
@@ -333,8 +333,8 @@ static bool freed(enum form form)
     return finish(0) && is_own_sum(form) && right;
 }
 
-/* Beside the sum on the world, on a communicator that has met nobody: waited for before the rank
- * blocks. */
+/* Makes the call while the sum on the world is in flight, on a communicator without first contact.
+ * The rank waits for the call before it blocks. */
 static bool other_comm(enum form form)
 {
     MPI_Comm comm;

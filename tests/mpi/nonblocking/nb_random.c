@@ -1,11 +1,11 @@
 /* nb_random [--seed S] [--runs N] [--steps N] [--trace 1]: random legal programs of blocking and
  * nonblocking allreduces, messages, other collectives and operations on communicators.
  *
- * What is called, on which communicator and with which sizes is drawn from the seed alike on all
- * ranks; when which requests are waited or tested for, each rank draws for itself. Every step is
- * reached by all ranks in one order, and a rank waits only for what all ranks have posted or post
- * in an earlier step: no program can deadlock under a right MPI library. Sums are compared bit for
- * bit with the known ones.
+ * All ranks draw the calls, their communicators and their sizes from the seed alike; each rank
+ * draws for itself when it waits or tests for which requests. All ranks reach every step in one
+ * order, and a rank waits only for operations that all ranks post in this step or an earlier one.
+ * No program can deadlock under a correct MPI library. Sums are compared bit for bit with the known
+ * ones.
  */
 #include "tests/mpi/nonblocking/nb.h"
 #include "tests/mpi/support/tap.h"

@@ -1,11 +1,15 @@
 /* nb_small [--steps N] [--operator 1]: small calls of several counts among large ones, blocking and
  * nonblocking, on two communicators that the ranks come to in unlike order.
  *
- * A step makes 3 large nonblocking sums; 3 small ones that a rule may name: 77 floats on each
- * communicator and 99 doubles; and 3 that none does: 77 floats blocking, 50 floats and 77 integers
- * nonblocking. It prints how many of the second kind are the whole sum on rank 0, and a hash of the
- * results of the third, whose bits depend on the order of summation. With --operator the last rank
- * makes an operator of its own. */
+ * A step makes
+ *
+ *     3 large nonblocking sums
+ *     3 small ones that a rule may name: 77 floats on each communicator and 99 doubles
+ *     3 small ones that no rule names: 77 floats blocking, 50 floats and 77 integers nonblocking
+ *
+ * The program prints how many sums of the second line are whole on rank 0. It also prints a hash of
+ * the results of the third line, whose bits depend on the order of summation. With --operator the
+ * last rank makes an operator of its own. */
 #include "tests/mpi/nonblocking/nb.h"
 #include "tests/mpi/support/tap.h"
 
@@ -79,7 +83,7 @@ static void wait_for(struct nb_call *call, int n)
     }
 }
 
-/* Whether the result is the sum of all ranks' inputs. */
+/* Returns true if the result is the sum of all ranks' inputs. */
 static bool is_whole(const struct nb_call *call)
 {
     for (int i = 0; i < call->count; i++) {

@@ -3,8 +3,8 @@
  * calls or more (default 600), so that the step is found. Now and then a step is cut short, one
  * call more is made, or the layers change.
  *
- * What is called is drawn from the seed alike on all ranks; when a rank posts, and how it waits,
- * each draws for itself. Prints the bits of all results, which are the same on all ranks. Values
+ * All ranks draw the calls from the seed alike; each rank draws for itself when it posts and how it
+ * waits. Prints the bits of all results, which are the same on all ranks. Values
  * are fractions, whose sums depend on the order of addition. */
 #include "tests/mpi/nonblocking/nb.h"
 #include "tests/mpi/support/tap.h"
@@ -97,7 +97,7 @@ static void drop_layers(struct training *t)
     t->layers = 0;
 }
 
-/* Some of one count, so that they share a lane. */
+/* Draws layers, several of them with one count, so that they share a lane. */
 static void draw_layers(struct training *t)
 {
     int comms = 1 + drawn(&t->shared, COMMS), few = 1 + drawn(&t->shared, 6), counts[6];

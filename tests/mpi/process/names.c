@@ -1,6 +1,6 @@
 /* A program that looks by name for what its MPI library may lack, as mpi4py's wheels do, and calls
- * what it finds. It prints the same bare and preloaded, and on stderr how many calls it made of the
- * names that end in _c. Built with any MPI library. */
+ * what it finds. Its output is the same bare and preloaded; on stderr it prints how many functions
+ * whose names end in _c it called. Built with any MPI library. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void clear(void)
     memset(all, 0x55, (size_t)ranks * N * sizeof *all);
 }
 
-/* What is not there is not called: the library is before MPI 4. */
+/* A function that is missing is not called: the library is older than MPI 4. */
 #define PROBE(type, name)                                                                          \
     type *call;                                                                                    \
     if (!look(&call, name)) {                                                                      \
@@ -294,7 +294,7 @@ static void iscatters(void)
     check(good, "MPI_Ireduce_scatter_c");
 }
 
-/* Of a type that is not predefined, on a communicator where no blocking call has come before. */
+/* Sums a type that is not predefined, on a communicator without an earlier blocking call. */
 static void pairs(void)
 {
     MPI_Request request;

@@ -1,10 +1,10 @@
 /* conserve NAME=VALUE...: no gradient is lost, seen from outside (core/README.md, invariant 3).
  *
- * Gradients for `steps` steps, then zeros until the results have died out. The sum of all results
- * must be the sum of all inputs over ranks and steps: within (S + P + 2) eps sum |in| per element,
- * and equal for forms of input whose every sum is exact. Pattern follows pattern, comm=fresh each
- * on a communicator of its own, comm=same on one, so that each begins with the thresholds of the
- * one before.
+ * The ranks sum gradients for `steps` steps, then zeros until the results have died out. The sum of
+ * all results must be the sum of all inputs over ranks and steps, within (S + P + 2) eps sum |in|
+ * per element. If every sum of the input's form is exact, the two are equal. Patterns follow each
+ * other: with comm=fresh each has its own communicator; with comm=same all share one, so that a
+ * pattern begins with the thresholds of the pattern before.
  *
  *     n=COUNT steps=STEPS tensors=TENSORS in a step, type=float|double|both,
  *     pattern=all|NAME,NAME...,
@@ -45,7 +45,7 @@ struct job {
     int infs, hidden; /* calls with Inf or NaN; of these, results without */
 };
 
-/* One call site: it is part of a tensor's identity. */
+/* Makes all calls from one call site, which is part of a tensor's identity. */
 __attribute__((noinline)) static void call(struct job *job, struct tensor *t)
 {
     const struct gradient *g = &t->gradient;
@@ -61,7 +61,7 @@ __attribute__((noinline)) static void call(struct job *job, struct tensor *t)
     job->calls++;
 }
 
-/* Whether rank 0's result leaves out, in some element, what this step has put in. */
+/* Returns true if some element of rank 0's result lacks this step's inputs. */
 static bool is_withheld(const struct tensor *t, int step)
 {
     const struct gradient *g = &t->gradient;
@@ -123,8 +123,9 @@ static void book_finite(struct job *job, struct tensor *t, int step)
     job->withheld += is_withheld(t, step);
 }
 
-/* Whether rank 0's result is nothing that counts: zero where sums are exact, else far below what
- * the sum may be off by. Values rounded to fractions of the largest leave ever smaller errors. */
+/* Returns true if rank 0's result is negligible: zero if sums are exact, otherwise far below the
+ * error that the sum may have. Values rounded to fractions of the largest leave ever smaller
+ * errors. */
 static bool is_silent(const struct job *job, const struct tensor *t)
 {
     const struct gradient *g = &t->gradient;
@@ -140,10 +141,10 @@ static bool is_silent(const struct job *job, const struct tensor *t)
     return true;
 }
 
-/* Gradients, then zeros until nothing has come for a while. Returns on rank 0 after how many steps
- * of zeros that began, -1 where it took too long. Where ranks cancel each other, nothing comes for
- * long, although much is held back. One loop, as the callers of a call site can be part of a
- * tensor's identity, too. */
+/* Sums gradients, then zeros until results have been negligible for a while. Returns on rank 0 the
+ * number of steps of zeros before that, or -1 if it took too long. If ranks cancel each other,
+ * results are negligible for long although the residuals are large. A single loop makes the calls,
+ * since the callers of a call site can be part of a tensor's identity, too. */
 static int train_and_drain(struct job *job, bool cancels)
 {
     int silent = 0, zeros = 0, until = job->quiet * (cancels ? 8 : 1), end = 0;

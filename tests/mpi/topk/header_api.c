@@ -24,7 +24,7 @@ static void fill(float *x, int step)
     }
 }
 
-/* One call site, to which it returns. */
+/* Makes the calls from one call site, to which they return. */
 __attribute__((noinline)) static void sum(const float *in, float *out)
 {
     MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -49,7 +49,7 @@ static struct sparseshim_stats stats_of(const void *result, int which)
     return stats;
 }
 
-/* What went in is what came out and what the residuals hold. */
+/* Returns true if the inputs are the results plus the residuals. */
 static bool balances(const double *in, const double *out, const float *result)
 {
     float mine[N], all[N];

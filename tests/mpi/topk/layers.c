@@ -62,7 +62,7 @@ static long double sum_at(const struct gradient *g, int step, int i)
     return sum;
 }
 
-/* Whether the result leaves out what this step has put in, somewhere. */
+/* Returns true if some element of the result lacks this step's inputs. */
 static bool is_withheld(const struct gradient *g, const float *out, int step)
 {
     for (int i = 0; i < g->n; i++)
@@ -79,9 +79,9 @@ static bool is_sum(const struct gradient *g, const float *out, int step)
     return true;
 }
 
-/* Whether the steps go on: gradients, then zeros until nothing that counts has come for QUIET
- * steps. One loop and one call in it: the callers of a call site can be part of a tensor's
- * identity, too. */
+/* Returns true if another step follows: gradients, then zeros until results have been negligible
+ * for QUIET steps. A single loop with one call makes the steps, since the callers of a call site
+ * can be part of a tensor's identity, too. */
 static bool goes_on(const struct job *job, int step)
 {
     return step < job->steps || (job->silent < QUIET && step < job->steps + LIMIT);
@@ -105,7 +105,7 @@ static void listen(struct job *job, const struct ledger *ledger, int step)
     job->silent = silent && step >= job->steps ? job->silent + 1 : 0;
 }
 
-/* The same for a step of job->g. */
+/* Books a step of job->g in the ledger. */
 static void book(struct job *job, struct ledger *ledger, int step)
 {
     ledger_receive(ledger, false, job->out);

@@ -46,7 +46,7 @@ static bool reduce(bool empty, MPI_Comm comm)
     return entries == 0;
 }
 
-/* What tells one step from the next. */
+/* Makes a call that distinguishes a step from the next one. */
 static void reduce_other(int step)
 {
     static float a[OTHERS], b[OTHERS];

@@ -13,7 +13,7 @@ enum { N = 3000 };
 static float buffer[N];
 static int calls;
 
-/* What follows the calls below keeps the compiler from turning them into jumps. */
+/* The statements behind the calls below keep the compiler from turning the calls into jumps. */
 __attribute__((noinline)) static void wrapper(void)
 {
     MPI_Allreduce(MPI_IN_PLACE, buffer, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
