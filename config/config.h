@@ -47,6 +47,7 @@ struct cfg_options {
     enum ss_guard guard;
     enum ss_quorum quorum;
     enum ss_algorithm algorithm;
+    enum ss_aggregation node_aggregation;
     double alpha;        /* seconds; < 0: measured */
     double beta;         /* seconds per byte; < 0: measured */
     uint64_t max_memory; /* bytes; 0: a quarter of the host's RAM over the ranks on it */
@@ -65,14 +66,17 @@ struct cfg_options {
     bool reproducible;
 };
 
-/* Values that no option sets, each 1 or more: constants, unless a test forces them by
- * SPARSESHIM_TEST=name=value,... */
+/* Values that no option sets: constants, unless a test forces them by SPARSESHIM_TEST=name=value,...
+ * with a value of 1 or more. */
 struct cfg_forced {
     uint64_t in_flight;        /* SS_IN_FLIGHT */
     uint64_t quorum_period;    /* SS_QUORUM_PERIOD */
     uint64_t quorum_staleness; /* SS_QUORUM_STALENESS */
     uint64_t threshold_period; /* SS_THRESHOLD_PERIOD */
     uint64_t identity_steps;   /* SS_IDENTITY_STEPS */
+    uint64_t slice;            /* SS_SLICE_LEAST */
+    uint64_t layout; /* decimal digits: the hosts of ranks 0, 1, ..., again from the first digit
+                        behind the last; 0: the hosts are found out */
 };
 
 enum cfg_source {

@@ -15,6 +15,8 @@ static const struct {
     {"quorum_staleness", offsetof(struct cfg_forced, quorum_staleness), SS_QUORUM_STALENESS, 1024},
     {"threshold_period", offsetof(struct cfg_forced, threshold_period), SS_THRESHOLD_PERIOD,
      UINT64_MAX},
+    {"layout", offsetof(struct cfg_forced, layout), 0, UINT64_MAX},
+    {"slice", offsetof(struct cfg_forced, slice), SS_SLICE_LEAST, UINT64_MAX},
     {"identity_steps", offsetof(struct cfg_forced, identity_steps), SS_IDENTITY_STEPS,
      SS_IDENTITY_STEPS},
 };

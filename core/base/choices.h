@@ -19,6 +19,7 @@
     X(SS_DSAR, dsar)                                                                               \
     X(SS_RING, ring)                                                                               \
     X(SS_ALLGATHER, allgather)                                                                     \
+    X(SS_TWO_LEVEL, two_level)                                                                     \
     X(SS_OKTOPK, oktopk)                                                                           \
     X(SS_GTOPK, gtopk)
 
@@ -58,6 +59,9 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 #define SS_QUORUM_PERIOD      64
 #define SS_QUORUM_STALENESS   8
 
+/* Least elements of a slice, if an index space is cut into several (core/coll/two_level.c). */
+#define SS_SLICE_LEAST 65536
+
 /* Calls of a communicator that may be in flight together (core/call/in_flight.c). Call number i +
  * SS_IN_FLIGHT starts after call i has ended. */
 #define SS_IN_FLIGHT 8
@@ -78,6 +82,14 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 
 enum ss_quorum { SS_QUORUM_LIST(SS_CHOICE_ID) };
 
+
+/* Sums inside each host before those between hosts (core/coll/two_level.c). */
+#define SS_AGGREGATION_LIST(X)                                                                     \
+    X(SS_AGGREGATION_AUTO, auto)                                                                   \
+    X(SS_AGGREGATION_ON, on)                                                                       \
+    X(SS_AGGREGATION_OFF, off)
+
+enum ss_aggregation { SS_AGGREGATION_LIST(SS_CHOICE_ID) };
 
 /* Reactions to results of a tensor that drift from the dense sum. */
 #define SS_GUARD_LIST(X)                                                                           \

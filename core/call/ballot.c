@@ -103,6 +103,8 @@ static uint64_t flags_of(struct ss_call *call)
         status == SS_ERR_MEMORY || call->f.tensor_short ? atomic_load(&comm->mem->limited) : false;
     if (call->seat.merges && call->f.c.x.place != &ss_host)
         flags |= SS_VOTE_APART;
+    if (call->seat.merges || call->f.c.x.place->ops->remote)
+        flags |= SS_VOTE_FLAT;
     if (asks_for_pieces(&call->f))
         flags |= SS_VOTE_PIECES;
     return flags | ss_partial_flags(&call->f);

@@ -42,6 +42,10 @@ int ss_comm_status(const struct ss_comm *comm);
 struct ss_costs ss_comm_costs(const struct ss_comm *comm);
 void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
 
+/* Tells, before the first call, on which hosts the ranks are. The layout is equal on all ranks and
+ * borrowed until the communicator is freed. Without this function no call is on two levels. */
+void ss_comm_set_layout(struct ss_comm *comm, const struct ss_layout *layout);
+
 /* Records, before the first call, that the options of the ranks differ, as all ranks know. Every
  * call then goes to the MPI library for SS_WHY_SETTINGS, without a vote, since the form of a vote
  * is one of the options. */

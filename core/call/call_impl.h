@@ -130,7 +130,7 @@ struct ss_call {
 
     /* Fields that are not cleared when a call starts. */
     struct ss_calibrate calibrate;
-    _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
+    _Alignas(max_align_t) unsigned char state[SS_COLL_STATE_MOST];
 };
 
 /* core/call/communicator.c: records a failure of call `number`. The first failure on a communicator

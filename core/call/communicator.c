@@ -92,6 +92,11 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs)
         comm->network = costs;
 }
 
+void ss_comm_set_layout(struct ss_comm *comm, const struct ss_layout *layout)
+{
+    comm->layout = layout;
+}
+
 void ss_comm_differs(struct ss_comm *comm)
 {
     comm->mismatch_from = 1;

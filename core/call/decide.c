@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/call/call_impl.h"
+#include "core/coll/rows.h"
 
 /* ---- ways to go on ---- */
 
@@ -98,6 +99,7 @@ static void set_voted(struct ss_feedback *f)
                                    .nnz_max = b->nnz_max,
                                    .k_max = b->k_max,
                                    .same_state = ss_ballot_same(b, SS_SAME_STATE)};
+    f->c.layout = f->comm->layout;
     f->c.agreed = f->topk ? &f->tensor->agreed : NULL;
     f->c.oktopk.repartition_period = s->repartition_period;
     f->c.oktopk.threshold_period = s->tensors.threshold_period;
@@ -150,6 +152,8 @@ static enum ss_next start_recipe(struct ss_call *call)
     c->result_nnz = 0;
     memset(c->state, 0, call->row->state);
     set_voted(f);
+    if (call->row->deep)
+        c->voted.between = ss_two_level_between(&shape, h);
     call->seat.memory = ss_plan_memory(&shape, call->plan.algorithm);
     make_room(f, call->seat.memory);
     ss_kind_recipe(f);

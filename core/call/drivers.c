@@ -68,7 +68,7 @@ const struct ss_driver ss_vote_driver = {.then = SS_THEN_DECIDE,
 
 static void start_calibration(struct ss_call *call)
 {
-    call->calibrate = (struct ss_calibrate){.step = 0};
+    ss_calibrate_start(&call->calibrate, call->f.c.x.t, call->f.comm->layout);
     call->mark = ss_span_begin(&call->f.c.x, SS_SPAN_CALIBRATE);
 }
 
@@ -97,9 +97,7 @@ static int step_calibration(struct ss_call *call)
 
 static enum ss_phase calibration_waits_for(const struct ss_call *call, int *peer)
 {
-    const struct ss_transport *t = call->f.c.x.t;
-
-    *peer = (t->rank + t->size - 1) % t->size;
+    *peer = call->calibrate.previous;
     return SS_PHASE_CALIBRATE;
 }
 

@@ -21,6 +21,20 @@ static const struct {
     double alpha, beta;
 } links[] = {{1e-6, 2e-10}, {2e-5, 8e-10}};
 
+/* Sets the costs of both classes of links. The measured beta is that of a rank while all ranks of
+ * its host send to other hosts. In an algorithm of one level a share of the peers is on the same
+ * host. */
+static void see_layout(struct ss_shape *shape, const struct ss_layout *l)
+{
+    shape->beta_between = shape->beta;
+    shape->alpha_inside = links[0].alpha;
+    shape->beta_inside = links[0].beta;
+    if (ss_layout_is_deep(l) || shape->deep)
+        shape->layout = l;
+    if (ss_layout_is_deep(l))
+        shape->beta *= (double)(l->size - l->most) / (l->size - 1);
+}
+
 /* Nothing measured enters the plan, so that runs repeat; the local costs are round figures for a
  * current core, wherever the buffers lie. */
 static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
@@ -39,8 +53,18 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
     shape->vote = rounds * shape->alpha;
 }
 
+/* Returns true if two levels are not excluded by the options or by a rank. */
+static bool may_be_deep(const struct ss_feedback *f, bool lossy)
+{
+    const struct ss_settings *s = f->comm->settings;
+
+    return f->comm->layout && f->c.kind == SS_KIND_ALLREDUCE && !lossy &&
+           s->aggregation != SS_AGGREGATION_OFF && !(f->vote.ballot.flags & SS_VOTE_FLAT) &&
+           (ss_layout_is_deep(f->comm->layout) || s->algorithm == SS_TWO_LEVEL);
+}
+
 /* Those that keep the largest entries only are no matter of an exact call. */
-static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy)
+static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy, bool deep)
 {
     const struct ss_ballot *b = &f->vote.ballot;
     uint64_t by_rule = b->same_min[SS_SAME_FORCED];
@@ -48,7 +72,19 @@ static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy)
 
     if (ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0)
         a = (enum ss_algorithm)(by_rule - 1);
+    if (a == SS_TWO_LEVEL && !deep)
+        a = SS_AUTO;
     return !lossy && ss_keeps_global(a) ? SS_AUTO : a;
+}
+
+/* With NODE_AGGREGATION=on, a forced algorithm runs between hosts. */
+static void aggregate(struct ss_shape *shape, const struct ss_settings *s)
+{
+    if (!shape->deep || s->aggregation != SS_AGGREGATION_ON || shape->forced == SS_DENSE)
+        return;
+    if (shape->forced != SS_TWO_LEVEL)
+        shape->between = shape->forced;
+    shape->forced = SS_TWO_LEVEL;
 }
 
 static const struct ss_row *const *rows_of(const struct ss_feedback *f)
@@ -75,7 +111,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
     const struct ss_exchange *x = &f->c.x;
     const struct ss_ballot *b = &f->vote.ballot;
     const struct ss_settings *settings = f->comm->settings;
-    bool lossy = f->topk || f->resting;
+    bool lossy = f->topk || f->resting, deep = may_be_deep(f, lossy);
     struct ss_shape shape = {
         .rows = rows_of(f),
         .kind = f->c.kind,
@@ -84,7 +120,8 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         .size = x->t->size,
         .type = x->type,
         .coding = settings->coding,
-        .forced = forced(f, lossy),
+        .forced = forced(f, lossy, deep),
+        .deep = deep,
         .topk = lossy,
         .resting = f->resting,
         .k = b->k_max,
@@ -108,6 +145,8 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
 
     if (ss_costs_fixed(settings))
         fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.meetings.schedule.fold));
+    see_layout(&shape, f->comm->layout);
+    aggregate(&shape, settings);
     return shape;
 }
 

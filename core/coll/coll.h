@@ -37,15 +37,16 @@ struct ss_claims {
     size_t errors;
 };
 
-/* Bytes for the state of an algorithm. Its row says how many it uses; they are zero at its first
- * step. */
-enum { SS_COLL_STATE = 4096 };
+/* Bytes for the state of an algorithm of one level, and of any algorithm. Its row says how many it
+ * uses; they are zero at its first step. */
+enum { SS_COLL_STATE = 4096, SS_COLL_STATE_MOST = 8192 };
 
 /* Numbers that an algorithm may rely on: equal on all ranks. */
 struct ss_voted {
     uint64_t nnz_sum, nnz_max; /* entries of the ranks' own streams */
     uint64_t k_max;            /* top-k: entries asked for */
     bool same_state;           /* `agreed` is the same on all ranks */
+    enum ss_algorithm between; /* two_level: algorithm between hosts */
 };
 
 struct ss_coll {
@@ -61,6 +62,7 @@ struct ss_coll {
     bool in_place;
     const uint32_t *bounds; /* first elements of the parts, size + 1 of them; NULL: equal parts */
     uint64_t each;          /* equal parts: elements of each; 0: ss_part_first divides */
+    const struct ss_layout *layout; /* two_level: hosts of the ranks */
 
     struct ss_scan scan; /* result of the look at the input */
     struct ss_stream own;

@@ -26,12 +26,17 @@ static struct ss_estimate cost_dense(const struct ss_shape *s, const struct ss_h
     struct ss_fold fold = ss_fold_of(0, s->size);
     double all = (double)s->n * (double)ss_type_size(s->type);
     double bytes = (double)(s->size - 1) / s->size * all;
+    double beta = s->beta;
     int phases = s->kind == SS_KIND_ALLREDUCE || s->kind == SS_KIND_REDUCE ? 2 : 1;
     bool sums = s->kind != SS_KIND_ALLGATHER;
 
     (void)h;
+    if (ss_layout_is_deep(s->layout) && s->kind == SS_KIND_ALLREDUCE) { /* which sums inside hosts first */
+        const struct ss_layout *l = s->layout;
+        beta = s->beta_between * (l->hosts - 1) / l->hosts / l->most * s->size / (s->size - 1);
+    }
     return (struct ss_estimate){
-        .wire = ss_max(phases * (s->alpha * ss_fold_rounds(&fold) + s->beta * bytes),
+        .wire = ss_max(phases * (s->alpha * ss_fold_rounds(&fold) + beta * bytes),
                        copy_rate(s) * all),
         .serial = s->fill * (sums ? 2 * all + 3 * bytes : 2 * all / s->size) + copied(s, all),
         .bytes = s->kind == SS_KIND_REDUCE ? all : phases * bytes};

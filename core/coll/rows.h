@@ -16,6 +16,10 @@ extern const struct ss_row ss_row_slices, ss_row_reduce_scatter, ss_row_reduce;
  * serve it. */
 const struct ss_row *const *ss_rows(enum ss_kind kind);
 
+/* Returns the algorithm that two_level runs between hosts. */
+enum ss_algorithm ss_two_level_between(const struct ss_shape *shape,
+                                       const struct ss_history *history);
+
 /* Returns true if the algorithm delivers the largest entries of all ranks only. */
 bool ss_keeps_global(enum ss_algorithm algorithm);
 

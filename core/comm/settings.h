@@ -8,6 +8,7 @@
 struct ss_settings {
     bool observe;
     enum ss_algorithm algorithm;
+    enum ss_aggregation aggregation;
     enum ss_coding coding;
     double alpha;       /* seconds per message, < 0: measured */
     double beta;        /* seconds per byte, < 0: measured */

@@ -1,5 +1,5 @@
 /* Measures the costs of the network once per group of ranks. Every rank exchanges messages with its
- * neighbours on the ring: short ones for alpha, then growing ones until a round takes long enough
+ * neighbours on a ring: short ones for alpha, then growing ones until a round takes long enough
  * to be measured. Two more rounds of that size, which find the buckets of traffic shapers empty,
  * give beta. Alpha and beta are the better of two rounds, since other work on the machine only adds
  * time. A vote on the slowest rank's time decides how to go on. */
@@ -7,7 +7,7 @@
 
 #include "core/plan/plan.h"
 
-enum { START, ROUND, EXCHANGE, VOTE };
+enum { ROUND, EXCHANGE, VOTE };
 /* A round of long messages is cut into PIECES pieces: a neighbour may start one piece late, if the
  * ballot that it waits for is queued behind a piece on its link. */
 enum { PIECES = 16, PIECE = 64 * 1024 };
@@ -43,7 +43,6 @@ static int send_piece(struct ss_exchange *x, int dst, struct ss_tag tag, const v
 static int exchange(struct ss_exchange *x, struct ss_calibrate *s)
 {
     struct ss_transport *t = x->t;
-    int next = (t->rank + 1) % t->size, previous = (t->rank + t->size - 1) % t->size;
     int width = s->size == SHORT ? 1 : 4;
     unsigned char *buffer = x->work->arena.data;
     struct ss_tag tag = {.call = x->number, .phase = SS_PHASE_CALIBRATE, .round = 0};
@@ -58,9 +57,9 @@ static int exchange(struct ss_exchange *x, struct ss_calibrate *s)
             int slot = s->sent % width;
             if (s->sends[slot].active)
                 return SS_PENDING;
-            if (t->ops->recv(t, previous, tag, buffer + (size_t)(slot + 1) * PIECE, PIECE,
+            if (t->ops->recv(t, s->previous, tag, buffer + (size_t)(slot + 1) * PIECE, PIECE,
                              &s->recvs[slot]) != SS_OK ||
-                send_piece(x, next, tag, buffer, piece_size(s), &s->sends[slot]) != SS_OK)
+                send_piece(x, s->next, tag, buffer, piece_size(s), &s->sends[slot]) != SS_OK)
                 return SS_ERR_TRANSPORT;
             s->sent++;
             x->moved = true;
@@ -133,15 +132,24 @@ void ss_calibrate_cancel(struct ss_exchange *x, struct ss_calibrate *s)
     }
 }
 
+void ss_calibrate_start(struct ss_calibrate *s, struct ss_transport *t,
+                        const struct ss_layout *layout)
+{
+    const int size = t->size, at = layout ? layout->ring[t->rank] : t->rank;
+    const int next = (at + 1) % size, previous = (at + size - 1) % size;
+
+    *s = (struct ss_calibrate){.size = SHORT,
+                               .vote.meetings.t = t,
+                               .next = layout ? layout->around[next] : next,
+                               .previous = layout ? layout->around[previous] : previous};
+}
+
 int ss_calibrate_step(struct ss_exchange *x, struct ss_calibrate *s)
 {
     int status;
 
     for (;;) {
         switch (s->step) {
-        case START:
-            *s = (struct ss_calibrate){.size = SHORT, .vote.meetings.t = x->t, .step = ROUND};
-            break;
         case ROUND:
             start_round(x, s);
             s->step = EXCHANGE;

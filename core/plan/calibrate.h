@@ -2,6 +2,7 @@
 #ifndef CORE_PLAN_CALIBRATE_H
 #define CORE_PLAN_CALIBRATE_H
 
+#include "core/net/layout.h"
 #include "core/stream/exchange.h"
 #include "core/vote/vote.h"
 
@@ -9,11 +10,12 @@
 struct ss_costs {
     bool known;
     double alpha; /* seconds per message */
-    double beta;  /* seconds per byte */
+    double beta;  /* seconds per byte, if all ranks of a host send at once */
 };
 
 struct ss_calibrate {
     int step;
+    int next, previous; /* neighbours on the ring */
     int sent, received, messages;
     size_t size;
     bool final;
@@ -29,7 +31,11 @@ struct ss_calibrate {
 
 /* Makes room before the vote. Returns SS_OK or SS_ERR_MEMORY. */
 int ss_calibrate_reserve(struct ss_exchange *x);
-/* Makes progress; the first call has s->step 0. Returns SS_PENDING, SS_OK with the result in
+/* Starts a calibration. Neighbours on the ring are on different hosts if the layout, which may be
+ * NULL, allows that: then all ranks of a host send at once, as in a collective. */
+void ss_calibrate_start(struct ss_calibrate *s, struct ss_transport *t,
+                        const struct ss_layout *layout);
+/* Makes progress. Returns SS_PENDING, SS_OK with the result in
  * s->costs, or an error. */
 int ss_calibrate_step(struct ss_exchange *x, struct ss_calibrate *s);
 void ss_calibrate_cancel(struct ss_exchange *x, struct ss_calibrate *s);

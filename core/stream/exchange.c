@@ -5,12 +5,18 @@
 #include "core/stream/agreement.h"
 #include "core/stream/in.h"
 
+/* Returns the rank in the communicator of a peer of the open streams. */
+static int rank_of(const struct ss_exchange *x, int peer)
+{
+    return x->group && peer >= 0 ? ss_subset_rank(x->group, peer) : peer;
+}
+
 void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase)
 {
     if (x->failed < 0)
         return;
     x->failed = status;
-    x->failed_peer = peer;
+    x->failed_peer = x->group && x->t == &x->group->t ? rank_of(x, peer) : peer;
     x->failed_phase = phase;
 }
 
@@ -132,7 +138,7 @@ enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer)
     for (const struct ss_in *in = x->open; in; in = in->next)
         for (int i = 0; i < SS_RECV_WINDOW; i++)
             if (in->peers[i].request.active) {
-                *peer = in->peers[i].rank;
+                *peer = rank_of(x, in->peers[i].rank);
                 return (enum ss_phase)in->phase;
             }
     if (x->agreement && ss_agree_waiting(x->agreement) >= 0) {
@@ -141,6 +147,6 @@ enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer)
     }
     for (int i = 0; i < SS_SEND_SLOTS; i++)
         if (x->slots[i].request.active)
-            *peer = x->slots[i].dst;
+            *peer = rank_of(x, x->slots[i].dst);
     return SS_PHASE_REDUCE;
 }

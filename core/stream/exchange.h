@@ -5,7 +5,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/spans.h"
-#include "core/net/transport.h"
+#include "core/net/subset.h"
 #include "core/place/place.h"
 #include "core/stream/work.h"
 #include "core/wire/wire.h"
@@ -28,6 +28,9 @@ struct ss_send_slot {
 
 struct ss_exchange {
     struct ss_transport *t;
+    /* Ranks among which the open streams are, by which they number their peers; NULL: all. While
+     * such a stream is stepped, t is the transport of this group. */
+    const struct ss_subset *group;
     struct ss_work *work;
     struct ss_mem *mem;
     struct ss_place *place; /* place of input and result */
@@ -64,7 +67,7 @@ struct ss_stream {
     uint64_t lo, hi; /* range of all indices */
 };
 
-/* Records the first failure of the call. From now on the rank sends error headers and drops entries
+/* Records the first failure of the call. peer: a rank of x->t. From now on the rank sends error headers and drops entries
  * that it receives. */
 void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase);
 

@@ -7,13 +7,16 @@
 
 size_t ss_work_kept(const struct ss_work *w)
 {
-    return w->idx[0].size + w->idx[1].size + w->idx[2].size + w->val[0].size + w->val[1].size +
-           w->val[2].size + w->arena.size + w->own_error.size + w->marks.size + w->part_error.size;
+    size_t streams = 0;
+
+    for (int i = 0; i < SS_STREAMS; i++)
+        streams += w->idx[i].size + w->val[i].size;
+    return streams + w->arena.size + w->own_error.size + w->marks.size + w->part_error.size;
 }
 
 void ss_work_drop(struct ss_work *w)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SS_STREAMS; i++) {
         ss_buf_free(&w->idx[i]);
         ss_buf_free(&w->val[i]);
     }

@@ -21,9 +21,12 @@ struct ss_held {
     unsigned calls; /* calls that have asked for as many since then */
 };
 
+/* Streams that algorithms build: three of an algorithm of one level, and that between levels. */
+enum { SS_STREAM_BETWEEN = 3, SS_STREAMS };
+
 struct ss_work {
     struct ss_buf own_idx, own_val; /* the scanned input */
-    struct ss_buf idx[3], val[3];   /* streams that an algorithm builds */
+    struct ss_buf idx[SS_STREAMS], val[SS_STREAMS];   /* streams that an algorithm builds */
     struct ss_buf arena;            /* encoded messages in flight */
     struct ss_buf inbox;            /* receive buffers */
     struct ss_buf scratch;          /* decoded indices of one chunk */
@@ -38,6 +41,7 @@ struct ss_work {
     struct ss_buf keep;      /* elements that a rule keeps */
     struct ss_sample sample; /* sample of the input, for its density or for observe */
     struct ss_buf survey;    /* survey of the own stream, if it stays in its place */
+    struct ss_buf borders;   /* borders of slices (core/coll/two_level.c) */
     struct ss_buf leaving;   /* parts of the own stream while the place encodes them */
 
     struct ss_held held[2]; /* the own stream; its reduced part */

@@ -123,6 +123,7 @@ void shim_comm_release(struct shim_comm *c)
         idle = shim_transport_close(&c->transport) && idle;
     if (c->core && idle)
         ss_comm_free(c->core);
+    ss_layout_free(c->layout);
     if (c->private != MPI_COMM_NULL)
         shim_real.Comm_free(&c->private);
     if (c->private_rounds != MPI_COMM_NULL)
@@ -399,6 +400,7 @@ static void bury(struct shim_comm *c)
         c->rounds.count > 0)
         return;
     ss_comm_free(c->core);
+    ss_layout_free(c->layout);
     shim_transport_free(&c->transport);
     shim_transport_free(&c->rounds);
     pthread_mutex_destroy(&c->lock);

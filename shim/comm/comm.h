@@ -90,6 +90,7 @@ struct shim_comm {
     MPI_Comm private, private_rounds; /* private_rounds is for partial calls alone */
     struct shim_transport transport, rounds;
     struct ss_comm *core;
+    struct ss_layout *layout; /* hosts of the ranks */
     bool transport_open, rounds_open;
     struct shim_comm *next_in[SHIM_LISTS]; /* under table_lock */
     bool costs_logged;                     /* DEBUG=info has logged the costs */

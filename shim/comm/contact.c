@@ -207,13 +207,37 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     return made;
 }
 
+/* Returns the number of this rank's host. */
+static uint64_t host_of(const struct shim_comm *c)
+{
+    char digits[24];
+    const uint64_t layout = cfg_forced(shim.cfg)->layout;
+    const int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)layout);
+
+    return layout == 0 ? shim.settings.host : (uint64_t)(digits[c->rank % length] - '0');
+}
+
+/* Finds out which ranks share a host, once all ranks have made the private communicator. */
+static bool find_hosts(struct shim_comm *c)
+{
+    struct ss_layout *l = c->layout;
+    const uint64_t own = host_of(c);
+
+    if (shim_real.Allgather(&own, 1, MPI_UINT64_T, l->ids, 1, MPI_UINT64_T, c->private) !=
+        MPI_SUCCESS)
+        return false;
+    ss_layout_find(l);
+    ss_comm_set_layout(c->core, l);
+    return true;
+}
+
 /* Makes the private communicator, and, if all ranks serve partial calls, a second one for these. */
 static bool make_private(struct shim_comm *c)
 {
     c->private = make_one(c, "", CREATE_TAG);
     if (c->private != MPI_COMM_NULL && c->agreed[SHIM_MEET_QUORUM])
         c->private_rounds = make_one(c, "-rounds", CREATE_TAG + 1);
-    return c->private != MPI_COMM_NULL;
+    return c->private != MPI_COMM_NULL && find_hosts(c);
 }
 
 /* Logs the first contact, with the costs of the network if they are known. */
@@ -276,10 +300,13 @@ static bool equip(struct shim_comm *c, bool ok)
         c->transport_open = true;
         c->core =
             ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
-        if (!c->core)
+        c->layout = ss_layout_create(c->size);
+        if (!c->core || !c->layout)
             shim_comm_give_back();
+        else
+            c->layout->slice_least = cfg_forced(shim.cfg)->slice;
     }
-    return ok && c->core;
+    return ok && c->core && c->layout;
 }
 
 static int establish(struct shim_comm *c, bool ok)

@@ -40,6 +40,7 @@
     X(Iallgatherv)                                                                                 \
     X(Iallreduce)                                                                                  \
     X(Ibarrier)                                                                                    \
+    X(Allgather)                                                                                   \
     X(Initialized)                                                                                 \
     X(Irecv)                                                                                       \
     X(Ireduce)                                                                                     \

@@ -38,9 +38,25 @@ struct sim_job {
     const void *in[SIM_JOB_RANKS];
     void *out[SIM_JOB_RANKS];
     struct ss_place *place[SIM_JOB_RANKS]; /* NULL: the host */
+    struct ss_layout *layout;              /* job_set_hosts; else NULL */
     ptrdiff_t far; /* distance from the test's buffers to their addresses in a remote place */
 };
 
+/* Tells all ranks on which hosts they are: hosts[r mod its length] is rank r's. Slices of two
+ * levels have `slice` elements or more. */
+static inline void job_set_hosts(struct sim_job *job, const char *hosts, uint64_t slice)
+{
+    ss_layout_free(job->layout);
+    job->layout = ss_layout_create(job->size);
+    for (int r = 0; r < job->size; r++)
+        job->layout->ids[r] = (uint64_t)hosts[(size_t)r % strlen(hosts)];
+    ss_layout_find(job->layout);
+    job->layout->slice_least = slice;
+    for (int r = 0; r < job->size; r++)
+        ss_comm_set_layout(job->comm[r], job->layout);
+}
+
+/* Unless the test says otherwise, two_level finds a host of 3 ranks, one of 2, and one of 4. */
 static inline void job_open(struct sim_job *job, int size, double alpha, double beta, uint64_t seed,
                             const struct ss_settings *settings)
 {
@@ -53,6 +69,8 @@ static inline void job_open(struct sim_job *job, int size, double alpha, double 
         job->comm[r] = ss_comm_create(ss_sim_transport(job->sim, r), &job->settings[r],
                                       &job->mem[r], &job->stats[r], "sim");
     }
+    if (settings->algorithm == SS_TWO_LEVEL)
+        job_set_hosts(job, "111223333", 64);
 }
 
 static inline void job_close(struct sim_job *job)
@@ -61,6 +79,7 @@ static inline void job_close(struct sim_job *job)
         ss_comm_free(job->comm[r]);
         ss_stats_free(&job->stats[r]);
     }
+    ss_layout_free(job->layout);
     ss_sim_free(job->sim);
 }
 

@@ -1,0 +1,99 @@
+/* Sums on two levels are exact and alike on all ranks for any layout of the ranks on hosts and any
+ * algorithm between hosts, and the ranks of a host share the work. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support/oracle.h"
+#include "tests/unit/support/sim_job.h"
+
+/* Layouts: a digit for each rank's host. */
+static const char *const layouts[] = {
+    "11",        "12",        "112",       "123",       "1122",     "1212",     "11223",
+    "12345",     "111222",    "123123",    "111223",    "122223",   "1111222",  "12341234",
+    "11112222",  "111111112", "123123123", "111222333", "112233441", "123456789", "111111111",
+};
+#define LENGTH(a) (sizeof(a) / sizeof(a)[0])
+
+static const enum ss_algorithm between[] = {SS_TWO_LEVEL, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
+                                            SS_DSAR, SS_RING,               SS_ALLGATHER};
+
+/* Runs a case on a layout and compares the results with the oracle's. */
+static void run(const char *layout, enum ss_algorithm algorithm, uint64_t slice, uint64_t seed,
+                const struct input *in, bool in_place)
+{
+    static struct sim_job job;
+    struct ss_settings settings = {.algorithm = algorithm,
+                                   .aggregation = SS_AGGREGATION_ON,
+                                   .alpha = 1e-6,
+                                   .beta = 1e-9,
+                                   .hash = 1};
+    struct array sent[16], out[16];
+    const size_t esize = ss_type_size(in->type), bytes = in->n * esize;
+
+    job_open(&job, in->size, 1e-6, 1e-9, seed, &settings);
+    job_set_hosts(&job, layout, slice);
+    ss_sim_set_eager(job.sim, 512);
+    for (int r = 0; r < in->size; r++) {
+        sent[r] = array_make(in->n, esize);
+        out[r] = array_make(in->n, esize);
+        input_fill(in, r, sent[r].data);
+        if (in_place)
+            memcpy(out[r].data, sent[r].data, bytes);
+        job.in[r] = in_place ? NULL : sent[r].data;
+        job.out[r] = out[r].data;
+    }
+    assert_true(job_call(&job, in->type, in->op, in->n));
+    for (int r = 0; r < in->size; r++) {
+        assert_int_equal(job.status[r], SS_OK);
+        assert_true(array_guards_hold(&out[r]));
+        assert_memory_equal(out[r].data, out[0].data, bytes);
+        assert_int_equal(ss_call_algorithm(ss_comm_call(job.comm[r])) == SS_TWO_LEVEL,
+                         algorithm == SS_TWO_LEVEL || ss_layout_is_deep(job.layout));
+    }
+    assert_int_equal(oracle_first_wrong(in, sent, out[0].data), in->n);
+    for (int r = 0; r < in->size; r++) {
+        free(sent[r].base);
+        free(out[r].base);
+    }
+    job_close(&job);
+}
+
+static void exact_on_any_layout(void **state)
+{
+    static const double densities[] = {0, -1, 0.001, 0.01, 0.1, 0.4};
+    static const size_t counts[] = {1, 130, 4099};
+    static const struct {
+        enum ss_type type;
+        enum ss_op op;
+    } types[] = {{SS_F32, SS_SUM}, {SS_F64, SS_SUM}, {SS_I32, SS_SUM}, {SS_I64, SS_BXOR}};
+    uint64_t number = 0;
+
+    (void)state;
+    for (size_t l = 0; l < LENGTH(layouts); l++)
+        for (size_t a = 0; a < LENGTH(between); a++)
+            for (size_t d = 0; d < LENGTH(densities); d++)
+                for (size_t c = 0; c < LENGTH(counts); c++) {
+                    uint64_t h = mix(++number);
+                    struct input in = {.size = (int)strlen(layouts[l]),
+                                       .type = types[h % LENGTH(types)].type,
+                                       .op = types[h % LENGTH(types)].op,
+                                       .n = counts[c],
+                                       .density = densities[d],
+                                       .place = (enum place)(h / 16 % PLACES),
+                                       .values = ORDINARY,
+                                       .seed = h >> 20};
+                    run(layouts[l], between[a], h & 64 ? 16 : 64, h & 128 ? h | 1 : 0, &in,
+                        h >> 40 & 1);
+                }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_on_any_layout)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
