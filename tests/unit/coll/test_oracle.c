@@ -327,6 +327,7 @@ static void any_sequence_of_calls_stays_exact(void **state)
         for (int j = 0; j < 2; j++) {
             job_open(&w.job[j], size, 1e-6, 1e-8, j == 0 ? 0 : seed, &settings);
             ss_sim_set_eager(w.job[j].sim, seed % 2 ? 0 : 1000);
+            job_set_hosts(&w.job[j], "111223333", 64);
         }
         for (uint64_t i = 0; i < 60; i++) {
             uint64_t h = mix(seed * 1000 + i), g = mix(h);

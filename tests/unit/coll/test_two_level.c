@@ -19,7 +19,7 @@ static const char *const layouts[] = {
 #define LENGTH(a) (sizeof(a) / sizeof(a)[0])
 
 static const enum ss_algorithm between[] = {SS_TWO_LEVEL, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
-                                            SS_DSAR, SS_RING,               SS_ALLGATHER};
+                                            SS_DSAR, SS_RING, SS_ALLGATHER, SS_AUTO};
 
 /* Runs a case on a layout and compares the results with the oracle's. */
 static void run(const char *layout, enum ss_algorithm algorithm, uint64_t slice, uint64_t seed,
@@ -47,14 +47,18 @@ static void run(const char *layout, enum ss_algorithm algorithm, uint64_t slice,
         job.out[r] = out[r].data;
     }
     assert_true(job_call(&job, in->type, in->op, in->n));
+    const bool deep = ss_layout_is_deep(job.layout);
     for (int r = 0; r < in->size; r++) {
+        if (job.status[0] == SS_NATIVE && algorithm == SS_AUTO && !deep)
+            break;
         assert_int_equal(job.status[r], SS_OK);
         assert_true(array_guards_hold(&out[r]));
         assert_memory_equal(out[r].data, out[0].data, bytes);
         assert_int_equal(ss_call_algorithm(ss_comm_call(job.comm[r])) == SS_TWO_LEVEL,
-                         algorithm == SS_TWO_LEVEL || ss_layout_is_deep(job.layout));
+                         algorithm == SS_TWO_LEVEL || deep);
     }
-    assert_int_equal(oracle_first_wrong(in, sent, out[0].data), in->n);
+    if (job.status[0] == SS_OK)
+        assert_int_equal(oracle_first_wrong(in, sent, out[0].data), in->n);
     for (int r = 0; r < in->size; r++) {
         free(sent[r].base);
         free(out[r].base);
