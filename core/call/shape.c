@@ -72,7 +72,7 @@ static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy, bool de
 
     if (ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0)
         a = (enum ss_algorithm)(by_rule - 1);
-    if (a == SS_TWO_LEVEL && !deep)
+    if (a == SS_TWO_LEVEL && !deep && f->c.kind == SS_KIND_ALLREDUCE)
         a = SS_AUTO;
     return !lossy && ss_keeps_global(a) ? SS_AUTO : a;
 }

@@ -229,7 +229,8 @@ static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
                                                  [SS_SPLIT_ALLGATHER] = 8,
                                                  [SS_DSAR] = 8,
                                                  [SS_RING] = 8,
-                                                 [SS_ALLGATHER] = 8};
+                                                 [SS_ALLGATHER] = 8,
+                                                 [SS_TWO_LEVEL] = 16};
     static struct calls k;
 
     (void)state;

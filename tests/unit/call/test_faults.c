@@ -28,6 +28,7 @@ static const struct subject exact[] = {EXACT(SS_KIND_ALLREDUCE, SS_RECURSIVE_DOU
                                        EXACT(SS_KIND_ALLREDUCE, SS_DSAR),
                                        EXACT(SS_KIND_ALLREDUCE, SS_RING),
                                        EXACT(SS_KIND_ALLREDUCE, SS_ALLGATHER),
+                                       EXACT(SS_KIND_ALLREDUCE, SS_TWO_LEVEL),
                                        EXACT(SS_KIND_ALLGATHER, SS_RING),
                                        EXACT(SS_KIND_REDUCE_SCATTER, SS_RING),
                                        EXACT(SS_KIND_REDUCE, SS_RING)};
@@ -475,7 +476,7 @@ static void every_collective_algorithm_and_value_type_meets_every_fault(void **s
         for (int kind = SS_KIND_ALLGATHER; kind < SS_KINDS; kind++)
             assert_true(is_in_matrix((enum ss_kind)kind, 0, SS_VALUES_SAME, (enum fault)fault));
         for (int a = SS_AUTO + 1; a < SS_DENSE; a++)
-            for (int values = 0; values < SS_VALUE_TYPES; values++)
+            for (int values = 0; values < (a == SS_TWO_LEVEL ? 1 : SS_VALUE_TYPES); values++)
                 assert_true(is_in_matrix(SS_KIND_ALLREDUCE, a, values, (enum fault)fault));
     }
 }

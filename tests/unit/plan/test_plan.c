@@ -128,7 +128,7 @@ static void predicted_bytes_are_those_sent(void **state)
     for (size_t p = 0; p < LENGTH(sizes); p++)
         for (size_t d = 0; d < LENGTH(densities); d++) {
             grid_fill(&g, (size_t)1 << 20, sizes[p], densities[d]);
-            for (int i = SS_RECURSIVE_DOUBLING; i < SS_OKTOPK; i++) {
+            for (int i = SS_RECURSIVE_DOUBLING; i < SS_TWO_LEVEL; i++) {
                 enum ss_algorithm a = (enum ss_algorithm)i;
                 run(&g, sizes[p], a, 1e-6, 1e-9, &o);
                 expect_near("bytes", o.plan.bytes[a], o.bytes, 0.15, a, sizes[p], densities[d]);
@@ -158,7 +158,7 @@ static void predicted_seconds_are_those_of_the_simulator(void **state)
         for (size_t p = 0; p < LENGTH(sizes); p++)
             for (size_t d = 0; d < LENGTH(densities); d++) {
                 grid_fill(&g, networks[w].n, sizes[p], densities[d]);
-                for (int i = SS_RECURSIVE_DOUBLING; i < SS_OKTOPK; i++) {
+                for (int i = SS_RECURSIVE_DOUBLING; i < SS_TWO_LEVEL; i++) {
                     enum ss_algorithm a = (enum ss_algorithm)i;
                     run(&g, sizes[p], a, networks[w].alpha, networks[w].beta, &o);
                     expect_near("seconds", o.plan.seconds[a], o.seconds, 0.25, a, sizes[p],
@@ -179,7 +179,7 @@ static void auto_is_within_a_tenth_of_the_best(void **state)
             for (size_t d = 0; d < LENGTH(densities); d++) {
                 double best = INFINITY;
                 grid_fill(&g, networks[w].n, sizes[p], densities[d]);
-                for (int i = SS_RECURSIVE_DOUBLING; i < SS_OKTOPK; i++) {
+                for (int i = SS_RECURSIVE_DOUBLING; i < SS_TWO_LEVEL; i++) {
                     run(&g, sizes[p], (enum ss_algorithm)i, networks[w].alpha, networks[w].beta,
                         &o);
                     best = o.seconds < best ? o.seconds : best;
@@ -244,7 +244,7 @@ static void memory_excludes_algorithms_one_by_one(void **state)
     for (uint64_t memory = (uint64_t)1 << 27; memory > 0; memory /= 2) {
         int can = 0;
         shape.memory_min = memory;
-        for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++) {
+        for (int a = SS_RECURSIVE_DOUBLING; a < SS_TWO_LEVEL; a++) {
             shape.forced = (enum ss_algorithm)a;
             ss_plan_make(&shape, &history, &plan);
             bool fits = ss_plan_memory(&shape, shape.forced) <= (double)memory;
@@ -307,7 +307,7 @@ static void chance_is_not_taken_for_skew(void **state)
     ss_plan_make(&shape, &nothing, &chance);
     shape.part_max = 10000;
     ss_plan_make(&shape, &nothing, &clustered);
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_TWO_LEVEL; a++)
         assert_true(even.seconds[a] == chance.seconds[a]);
     assert_true(clustered.seconds[SS_RING] > 2 * even.seconds[SS_RING]);
     assert_true(clustered.seconds[SS_SPLIT_ALLGATHER] > 2 * even.seconds[SS_SPLIT_ALLGATHER]);
