@@ -66,8 +66,8 @@ struct cfg_options {
     bool reproducible;
 };
 
-/* Values that no option sets: constants, unless a test forces them by SPARSESHIM_TEST=name=value,...
- * with a value of 1 or more. */
+/* Values that no option sets: constants, unless a test forces them by
+ * SPARSESHIM_TEST=name=value,... with a value of 1 or more. */
 struct cfg_forced {
     uint64_t in_flight;        /* SS_IN_FLIGHT */
     uint64_t quorum_period;    /* SS_QUORUM_PERIOD */

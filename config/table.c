@@ -95,7 +95,8 @@ const struct cfg_option cfg_table[] = {
     {"NODE_AGGREGATION", CFG_CHOICE, "auto", WORDS(SS_AGGREGATION_LIST),
      "Exact sums of communicators with several ranks on a host. on: the ranks of a host sum first, "
      "each a slice, and only the sums of hosts go over the network. off: all ranks exchange with "
-     "all. auto: the cost model decides. With on, ALGORITHM names the collective between hosts. Lossy calls, MERGE and device buffers are not aggregated.",
+     "all. auto: the cost model decides. With on, ALGORITHM names the collective between hosts. "
+     "Lossy calls, MERGE and device buffers are not aggregated.",
      FIELD(node_aggregation), true, EXPERT},
     {"ALPHA", CFG_MEASURED, "measured", SECONDS_TEXT,
      "The latency of one message, for the cost model. If only ALPHA is given, BETA is "

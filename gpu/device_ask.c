@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
-_Static_assert((int)SS_SKETCH_BUCKETS == (int)GPU_SKETCH, "one sketch for all places");
+_Static_assert((int)SS_SKETCH_BUCKETS == (int)GPU_SKETCH, "one sketch for all backends");
 
 /* Downloads counts and waits for them before the job's next part. */
-static bool wait_for(struct gpu_place *p, struct gpu_job *j, const void *counts, size_t bytes)
+static bool wait_for(struct gpu_backend *p, struct gpu_job *j, const void *counts, size_t bytes)
 {
     gpu_download(&p->device, p->counts, counts, bytes);
     j->mark = gpu_mark(&p->device);
@@ -27,7 +27,7 @@ static size_t least(size_t a, size_t b)
 }
 
 /* Starts the scan of the next piece. */
-static bool start_scan(struct gpu_place *p, struct gpu_job *j)
+static bool start_scan(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_scan_job *s = &j->scan;
     const size_t size = ss_type_size(j->type);
@@ -47,7 +47,7 @@ static bool start_scan(struct gpu_place *p, struct gpu_job *j)
     return wait_for(p, j, work, sizeof(struct gpu_scanned));
 }
 
-static void see_scan(struct gpu_place *p, struct gpu_job *j)
+static void see_scan(struct gpu_backend *p, struct gpu_job *j)
 {
     const struct gpu_scanned *s = p->counts;
     const bool floats = ss_type_is_float(j->type);
@@ -67,7 +67,7 @@ static void see_scan(struct gpu_place *p, struct gpu_job *j)
 }
 
 /* Sends the indices of a piece as bitmaps of ranges, as far as slots are free. */
-static bool send_bitmap(struct gpu_place *p, struct gpu_job *j)
+static bool send_bitmap(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_scan_job *s = &j->scan;
 
@@ -98,7 +98,7 @@ void gpu_take_bitmap(struct gpu_job *j, const struct gpu_parcel *x)
     j->scan.next = next;
 }
 
-static bool send_piece(struct gpu_place *p, struct gpu_job *j)
+static bool send_piece(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_scan_job *s = &j->scan;
     const size_t stored = s->out.stored;
@@ -117,7 +117,7 @@ static bool send_piece(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-bool gpu_step_scan(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_scan(struct gpu_backend *p, struct gpu_job *j)
 {
     do {
         if (j->phase == 0)
@@ -146,15 +146,15 @@ struct square_counts {
     double sum;
 };
 
-size_t gpu_place_square_work(enum ss_type type, size_t n)
+size_t gpu_backend_square_work(enum ss_type type, size_t n)
 {
     return offsetof(struct square_counts, sum) + gpu_square_work(type, n);
 }
 
-static bool start_square(struct gpu_place *p, struct gpu_job *j)
+static bool start_square(struct gpu_backend *p, struct gpu_job *j)
 {
     const size_t before = offsetof(struct square_counts, sum);
-    char *work = gpu_area(p, &p->work, gpu_place_square_work(j->type, j->n));
+    char *work = gpu_area(p, &p->work, gpu_backend_square_work(j->type, j->n));
 
     if (!work)
         return false;
@@ -163,7 +163,7 @@ static bool start_square(struct gpu_place *p, struct gpu_job *j)
     return wait_for(p, j, work, sizeof(struct square_counts));
 }
 
-bool gpu_step_square(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_square(struct gpu_backend *p, struct gpu_job *j)
 {
     const struct square_counts *c = p->counts;
 
@@ -182,7 +182,7 @@ void gpu_give_square(struct gpu_job *j)
 
 /* ---- elements that are not finite ---- */
 
-bool gpu_step_not_finite(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_not_finite(struct gpu_backend *p, struct gpu_job *j)
 {
     uint64_t *work = gpu_area(p, &p->work, sizeof *work), found;
 
@@ -219,7 +219,7 @@ void gpu_arrive_sketch(struct gpu_job *j, void *slot)
 }
 
 /* Computes the sketch in units that the largest element allows. */
-bool gpu_step_sketch(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_sketch(struct gpu_backend *p, struct gpu_job *j)
 {
     int64_t *sums = gpu_area(p, &p->work, GPU_SKETCH * sizeof *sums);
     uint64_t largest;

@@ -4,19 +4,19 @@
 #include "core/wire/rice.h"
 #include "core/wire/value_buckets.h"
 #include "gpu/codes.h"
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
 _Static_assert((int)GPU_RUN == (int)SS_RICE_RUN && (int)GPU_ESCAPE == (int)SS_RICE_ESCAPE,
-               "one code for all places");
+               "one code for all backends");
 _Static_assert((SS_CHUNK_ENTRIES + GPU_RUN - 2) / GPU_RUN <= GPU_RUNS, "runs of the longest");
 _Static_assert((int)GPU_AS_IT_IS == (int)SS_BUCKET_AS_IT_IS &&
                    (int)GPU_CODED == (int)SS_BUCKET_CODED && (int)GPU_ZEROS == (int)SS_BUCKET_ZEROS,
-               "one form of buckets for all places");
+               "one form of buckets for all backends");
 
 enum { BEHIND = 16 }; /* bytes behind the payload that a kernel may read */
 
 /* Takes a free word. Returns NULL if jobs have all words. */
-static struct gpu_word *take_word(struct gpu_place *p)
+static struct gpu_word *take_word(struct gpu_backend *p)
 {
     for (size_t i = 0; i < GPU_WORDS; i++)
         if (!p->word[i].taken) {
@@ -47,7 +47,7 @@ static size_t aligned(size_t bytes)
 }
 
 /* Uploads the payload. Returns false if there is no room now. */
-static bool send_payload(struct gpu_place *p, const struct gpu_job *j, struct sent *sent)
+static bool send_payload(struct gpu_backend *p, const struct gpu_job *j, struct sent *sent)
 {
     const struct ss_coded *c = &j->coded.what;
     const size_t before = aligned(c->bytes + BEHIND);
@@ -71,7 +71,7 @@ static bool send_payload(struct gpu_place *p, const struct gpu_job *j, struct se
 /* Layout of the area with the decoded entries. */
 enum { IDX = 0, REFUSED = 4 * SS_CHUNK_ENTRIES, VALUES = 2 * REFUSED };
 
-static bool step(struct gpu_place *p, struct gpu_job *j)
+static bool step(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_queue *q = &p->device.queue;
     const struct ss_coded *c = &j->coded.what;
@@ -112,7 +112,7 @@ static bool step(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-ss_ticket gpu_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
+ss_ticket gpu_decode(struct ss_backend *p, enum ss_type type, const enum ss_op *op, void *dst,
                      uint32_t base, const struct ss_coded *coded, atomic_int *refused)
 {
     return gpu_hand_over(
@@ -126,7 +126,7 @@ ss_ticket gpu_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op
                              .coded = {.what = *coded, .set = !op, .refused = refused}});
 }
 
-bool gpu_words_make(struct gpu_place *p)
+bool gpu_words_make(struct gpu_backend *p)
 {
     p->words = gpu_pinned_make(&p->device, GPU_WORDS * sizeof *p->words);
     for (size_t i = 0; p->words && i < GPU_WORDS; i++)

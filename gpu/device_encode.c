@@ -6,11 +6,11 @@
 #include "core/wire/rice.h"
 #include "core/wire/value_buckets.h"
 #include "gpu/codes.h"
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
 _Static_assert((int)GPU_LONG == (int)SS_RICE_LONG && (int)GPU_ENTRIES == (int)SS_CHUNK_ENTRIES &&
                    (int)GPU_PARAMETER_MOST == (int)SS_RICE_MAX,
-               "one code for all places");
+               "one code for all backends");
 _Static_assert((int)GPU_REP_U32 == (int)SS_REP_U32 && (int)GPU_REP_PACKED == (int)SS_REP_PACKED &&
                    (int)GPU_REP_BITMAP == (int)SS_REP_BITMAP &&
                    (int)GPU_REP_DENSE == (int)SS_REP_DENSE,
@@ -24,7 +24,7 @@ _Static_assert((int)GPU_SAME == (int)SS_VALUES_SAME && (int)GPU_BF16 == (int)SS_
                    (int)GPU_Q8 == (int)SS_VALUES_Q8 &&
                    GPU_BUCKETS * SS_BUCKET_LEAST >= SS_CHUNK_ENTRIES,
                "values");
-_Static_assert(sizeof(struct ss_share) == sizeof(struct gpu_share), "one form for all places");
+_Static_assert(sizeof(struct ss_share) == sizeof(struct gpu_share), "one form for all backends");
 
 enum { BATCH = GPU_COUNTS / sizeof(uint32_t), ROOM = 8 << 20, ALIGNED = 64 };
 
@@ -51,7 +51,7 @@ size_t gpu_messages_room(enum ss_type type, size_t n)
                  ROOM);
 }
 
-static bool step_lack_memory(struct gpu_place *p, struct gpu_job *j)
+static bool step_lack_memory(struct gpu_backend *p, struct gpu_job *j)
 {
     (void)j;
     gpu_fail(p);
@@ -102,7 +102,7 @@ static void make_table(struct gpu_job *j, size_t room)
     }
 }
 
-static bool start_batch(struct gpu_place *p, struct gpu_job *j)
+static bool start_batch(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_leaving_job *l = &j->leaving;
     const size_t room = least(gpu_messages_room(j->type, j->n), ROOM);
@@ -135,7 +135,7 @@ static bool start_batch(struct gpu_place *p, struct gpu_job *j)
 }
 
 /* The lengths have come: they take the place of the counts. */
-static void see_lengths(struct gpu_place *p, struct gpu_leaving_job *l)
+static void see_lengths(struct gpu_backend *p, struct gpu_leaving_job *l)
 {
     const uint32_t *lengths = p->counts;
 
@@ -143,7 +143,7 @@ static void see_lengths(struct gpu_place *p, struct gpu_leaving_job *l)
         l->table[i].count = lengths[i];
 }
 
-static bool send_messages(struct gpu_place *p, struct gpu_job *j)
+static bool send_messages(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_leaving_job *l = &j->leaving;
     size_t part = l->part;
@@ -163,7 +163,7 @@ static bool send_messages(struct gpu_place *p, struct gpu_job *j)
 
 enum { START, ENCODING, SENDING };
 
-static bool step_encode(struct gpu_place *p, struct gpu_job *j)
+static bool step_encode(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_leaving_job *l = &j->leaving;
 
@@ -191,7 +191,7 @@ static void give_ends(struct gpu_job *j)
     memcpy(j->leaving.ends_to, j->leaving.ends, j->leaving.what.count * sizeof *j->leaving.ends);
 }
 
-ss_ticket gpu_encode_parts(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
+ss_ticket gpu_encode_parts(struct ss_backend *p, enum ss_type type, const struct ss_leaving *what,
                            void *to, size_t *ends)
 {
     const size_t parts = what->count * sizeof *what->parts, bytes = what->count * sizeof *ends;
@@ -215,7 +215,7 @@ ss_ticket gpu_encode_parts(struct ss_place *p, enum ss_type type, const struct s
 
 /* ---- a look at them ---- */
 
-static bool step_survey(struct gpu_place *p, struct gpu_job *j)
+static bool step_survey(struct gpu_backend *p, struct gpu_job *j)
 {
     const struct gpu_survey_job *s = &j->survey;
     const size_t bytes = (s->count + 1) * sizeof *s->cuts;
@@ -236,7 +236,7 @@ static bool step_survey(struct gpu_place *p, struct gpu_job *j)
     return gpu_send_home(p, j, s->to, shares, s->count * sizeof *shares);
 }
 
-ss_ticket gpu_survey_parts(struct ss_place *p, enum ss_type type, const uint32_t *idx,
+ss_ticket gpu_survey_parts(struct ss_backend *p, enum ss_type type, const uint32_t *idx,
                            const void *val, size_t nnz, const uint32_t *cuts, size_t count,
                            struct ss_share *out)
 {

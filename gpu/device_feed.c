@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
 enum { ALIGNED = 16 };
 
@@ -95,7 +95,7 @@ bool gpu_source_order(struct gpu_source *s, enum ss_type type)
 /* ---- entries and elements ---- */
 
 /* Applies a piece of entries or elements that is on the device. */
-typedef void apply(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx, const void *val,
+typedef void apply(struct gpu_backend *p, struct gpu_job *j, const uint32_t *idx, const void *val,
                    size_t count);
 
 /* Returns the length of the next piece, in which no index comes twice. */
@@ -113,7 +113,7 @@ static size_t entries_of(const struct gpu_source *s, size_t each)
 
 /* Uploads the source piece by piece and applies each piece. Elements get the same alignment within
  * 16 bytes as the vector. */
-static bool feed(struct gpu_place *p, struct gpu_job *j, apply *f)
+static bool feed(struct gpu_backend *p, struct gpu_job *j, apply *f)
 {
     struct gpu_source *s = &j->from;
     const size_t size = ss_type_size(j->type), entry = s->idx ? sizeof *s->idx : 0,
@@ -141,47 +141,47 @@ static bool feed(struct gpu_place *p, struct gpu_job *j, apply *f)
     return true;
 }
 
-static void apply_clear(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx,
+static void apply_clear(struct gpu_backend *p, struct gpu_job *j, const uint32_t *idx,
                         const void *val, size_t count)
 {
     (void)val;
     gpu_clear_at(&p->device.queue, j->type, j->v, j->base, idx, count);
 }
 
-bool gpu_step_clear_at(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_clear_at(struct gpu_backend *p, struct gpu_job *j)
 {
     return feed(p, j, apply_clear);
 }
 
-static void apply_scatter(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx,
+static void apply_scatter(struct gpu_backend *p, struct gpu_job *j, const uint32_t *idx,
                           const void *val, size_t count)
 {
     gpu_scatter(&p->device.queue, j->type, j->v, j->base, idx, val, count, NULL);
 }
 
-bool gpu_step_scatter(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_scatter(struct gpu_backend *p, struct gpu_job *j)
 {
     return feed(p, j, apply_scatter);
 }
 
-static void apply_accumulate(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx,
+static void apply_accumulate(struct gpu_backend *p, struct gpu_job *j, const uint32_t *idx,
                              const void *val, size_t count)
 {
     gpu_accumulate(&p->device.queue, j->type, j->op, j->v, j->base, idx, val, count, NULL);
 }
 
-bool gpu_step_accumulate(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_accumulate(struct gpu_backend *p, struct gpu_job *j)
 {
     return feed(p, j, apply_accumulate);
 }
 
-static void apply_add_at(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx,
+static void apply_add_at(struct gpu_backend *p, struct gpu_job *j, const uint32_t *idx,
                          const void *val, size_t count)
 {
     gpu_add_at(&p->device.queue, j->type, j->v, j->base, idx, val, count);
 }
 
-bool gpu_step_add_at(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_add_at(struct gpu_backend *p, struct gpu_job *j)
 {
     return feed(p, j, apply_add_at);
 }
@@ -191,31 +191,31 @@ static void *next_of(const struct gpu_job *j)
     return (char *)j->v + j->from.done * ss_type_size(j->type);
 }
 
-static void apply_reduce(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx,
+static void apply_reduce(struct gpu_backend *p, struct gpu_job *j, const uint32_t *idx,
                          const void *val, size_t count)
 {
     (void)idx;
     gpu_reduce(&p->device.queue, j->type, j->op, next_of(j), val, count);
 }
 
-bool gpu_step_reduce(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_reduce(struct gpu_backend *p, struct gpu_job *j)
 {
     return feed(p, j, apply_reduce);
 }
 
-static void apply_add(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx, const void *val,
-                      size_t count)
+static void apply_add(struct gpu_backend *p, struct gpu_job *j, const uint32_t *idx,
+                      const void *val, size_t count)
 {
     (void)idx;
     gpu_add(&p->device.queue, j->type, next_of(j), val, count);
 }
 
-bool gpu_step_add_dense(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_add_dense(struct gpu_backend *p, struct gpu_job *j)
 {
     return feed(p, j, apply_add);
 }
 
-bool gpu_step_write(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_write(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_source *s = &j->from;
     const size_t size = ss_type_size(j->type);
@@ -259,7 +259,7 @@ static void list_places(struct gpu_source *s, uint32_t *places, size_t m)
     }
 }
 
-bool gpu_step_runs(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_runs(struct gpu_backend *p, struct gpu_job *j)
 {
     const size_t size = ss_type_size(j->type), most = GPU_SLOT_BYTES / size;
     size_t m;

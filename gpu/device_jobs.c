@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
 struct gpu_gone {
     struct gpu_gone *next;
@@ -11,7 +11,7 @@ struct gpu_gone {
     gpu_ticket after;
 };
 
-void gpu_fail(struct gpu_place *p)
+void gpu_fail(struct gpu_backend *p)
 {
     if (p->device.queue.error == 0)
         p->device.queue.error = CUDA_ERROR_OUT_OF_MEMORY;
@@ -19,7 +19,7 @@ void gpu_fail(struct gpu_place *p)
 
 /* ---- memory ---- */
 
-void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes)
+void gpu_let_go(struct gpu_backend *p, void *memory, size_t bytes)
 {
     struct gpu_gone *g = malloc(sizeof *g);
 
@@ -32,7 +32,7 @@ void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes)
 }
 
 /* Takes memory that no work uses any more off the list; all memory if `all`. */
-static struct gpu_gone *take_gone(struct gpu_place *p, bool all)
+static struct gpu_gone *take_gone(struct gpu_backend *p, bool all)
 {
     struct gpu_gone *g, *taken = NULL, **at = &p->gone;
 
@@ -50,7 +50,7 @@ static struct gpu_gone *take_gone(struct gpu_place *p, bool all)
 
 /* Frees memory without the lock, since that may wait for the device. No other thread knows of this
  * memory. */
-static void free_beside(struct gpu_place *p, struct gpu_gone *gone)
+static void free_beside(struct gpu_backend *p, struct gpu_gone *gone)
 {
     struct gpu_gone *g;
 
@@ -73,7 +73,7 @@ size_t gpu_aligned(size_t bytes)
 
 /* If the area was not reserved, allocates it here. The allocation may wait for the device, and
  * other threads then wait for the lock. */
-void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
+void *gpu_area(struct gpu_backend *p, struct gpu_area *area, size_t bytes)
 {
     const struct gpu_area old = *area;
     void *data;
@@ -95,7 +95,7 @@ void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
 
 /* Takes the next slot of the ring. If that slot is in use, gives the slot of the uploads back,
  * since the ring may be waiting for it. */
-static struct gpu_slot *take_slot(struct gpu_place *p)
+static struct gpu_slot *take_slot(struct gpu_backend *p)
 {
     struct gpu_device *d = &p->device;
     struct gpu_slot *slot = gpu_slot_take(d);
@@ -109,7 +109,7 @@ static struct gpu_slot *take_slot(struct gpu_place *p)
     return slot;
 }
 
-void *gpu_upload_room(struct gpu_place *p, size_t bytes)
+void *gpu_upload_room(struct gpu_backend *p, size_t bytes)
 {
     char *at;
 
@@ -129,7 +129,8 @@ void *gpu_upload_room(struct gpu_place *p, size_t bytes)
     return at;
 }
 
-bool gpu_send_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from, size_t bytes)
+bool gpu_send_home(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
+                   size_t bytes)
 {
     struct gpu_slot *slot = take_slot(p);
     struct gpu_parcel *parcel = slot ? malloc(sizeof *parcel) : NULL;
@@ -156,7 +157,7 @@ void gpu_call_bitmap(struct gpu_job *j, uint32_t first, size_t bits)
     j->newest->bits = bits;
 }
 
-bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
+bool gpu_send_all_home(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
                        size_t bytes, size_t *sent)
 {
     while (*sent < bytes) {
@@ -188,7 +189,7 @@ size_t gpu_list_room(const struct gpu_area *area, size_t room, size_t size)
     return gpu_list_bytes(room, size) <= area->bytes ? room : fits;
 }
 
-bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size)
+bool gpu_list_make(struct gpu_backend *p, struct gpu_area *area, struct gpu_list *list, size_t size)
 {
     const size_t before = indices(list->room);
     char *data = gpu_area(p, area, gpu_list_bytes(list->room, size));
@@ -200,7 +201,7 @@ bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *
     return true;
 }
 
-bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
+bool gpu_send_list_home(struct gpu_backend *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count)
 {
     if (idx && gpu_vector_of(p, idx)) {
@@ -214,7 +215,7 @@ bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu
 
 /* ---- jobs ---- */
 
-static void hand_over_parcels(struct gpu_place *p, struct gpu_job *j)
+static void hand_over_parcels(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_parcel *x;
 
@@ -245,7 +246,7 @@ static void free_job(struct gpu_job *j)
 }
 
 /* Copies results of jobs up to `asked` to the callers, and frees jobs that are done. */
-static void settle(struct gpu_place *p, ss_ticket asked)
+static void settle(struct gpu_backend *p, ss_ticket asked)
 {
     struct gpu_job *j, **at = &p->jobs;
 
@@ -268,7 +269,7 @@ static void settle(struct gpu_place *p, ss_ticket asked)
     }
 }
 
-static void advance(struct gpu_place *p, ss_ticket asked)
+static void advance(struct gpu_backend *p, ss_ticket asked)
 {
     struct gpu_job *j;
 
@@ -281,7 +282,7 @@ static void advance(struct gpu_place *p, ss_ticket asked)
 }
 
 /* Appends a copy of the job. Returns NULL after an error. */
-static struct gpu_job *job_at_end(struct gpu_place *p, const struct gpu_job *as)
+static struct gpu_job *job_at_end(struct gpu_backend *p, const struct gpu_job *as)
 {
     struct gpu_job *j = p->device.queue.error == 0 ? malloc(sizeof *j) : NULL;
 
@@ -303,9 +304,9 @@ static struct gpu_job *job_at_end(struct gpu_place *p, const struct gpu_job *as)
     return j;
 }
 
-ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as)
+ss_ticket gpu_hand_over(struct ss_backend *backend, const struct gpu_job *as)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     struct gpu_job *j;
     ss_ticket number;
 
@@ -324,9 +325,9 @@ ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as)
     return number;
 }
 
-int gpu_poll(struct ss_place *place, ss_ticket ticket)
+int gpu_poll(struct ss_backend *backend, ss_ticket ticket)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     int status = SS_OK;
 
     pthread_mutex_lock(&p->lock);
@@ -342,16 +343,17 @@ int gpu_poll(struct ss_place *place, ss_ticket ticket)
     return status;
 }
 
-static bool step_nothing(struct gpu_place *p, struct gpu_job *j)
+static bool step_nothing(struct gpu_backend *p, struct gpu_job *j)
 {
     (void)p, (void)j;
     return true;
 }
 
-/* Also waits for work of the program that the place follows, since the place is not idle before. */
-ss_ticket gpu_mark_all(struct ss_place *place)
+/* Also waits for work of the program that the backend follows, since the backend is not idle
+ * before. */
+ss_ticket gpu_mark_all(struct ss_backend *backend)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     ss_ticket number;
     bool follows;
 
@@ -359,12 +361,12 @@ ss_ticket gpu_mark_all(struct ss_place *place)
     number = p->jobs || p->device.queue.error != 0 ? p->handed : 0;
     follows = number == 0 && p->follows;
     pthread_mutex_unlock(&p->lock);
-    return follows ? gpu_hand_over(place, &(struct gpu_job){.step = step_nothing}) : number;
+    return follows ? gpu_hand_over(backend, &(struct gpu_job){.step = step_nothing}) : number;
 }
 
 /* ---- the end ---- */
 
-bool gpu_has_gone(struct gpu_place *p)
+bool gpu_has_gone(struct gpu_backend *p)
 {
     bool has;
 
@@ -374,7 +376,7 @@ bool gpu_has_gone(struct gpu_place *p)
     return has;
 }
 
-void gpu_place_trim(struct gpu_place *p)
+void gpu_backend_trim(struct gpu_backend *p)
 {
     struct gpu_gone *gone = NULL;
 
@@ -391,12 +393,12 @@ void gpu_place_trim(struct gpu_place *p)
     free_beside(p, gone);
 }
 
-void gpu_free_gone(struct gpu_place *p)
+void gpu_free_gone(struct gpu_backend *p)
 {
     free_beside(p, take_gone(p, true));
 }
 
-void gpu_forget_jobs(struct gpu_place *p)
+void gpu_forget_jobs(struct gpu_backend *p)
 {
     for (struct gpu_job *j = p->jobs, *next; j; j = next) {
         next = j->next;

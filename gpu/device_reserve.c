@@ -1,5 +1,5 @@
 /* Room for later calls: areas of device memory that grow with each reservation. */
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
 enum { LIST_LEAST = 1 << 20 };
 
@@ -9,14 +9,14 @@ static size_t most(size_t a, size_t b)
 }
 
 /* Returns the work area that all functions on n elements need. Only floats are claimed. */
-static size_t work_of(enum ss_type type, const struct ss_place_need *need)
+static size_t work_of(enum ss_type type, const struct ss_backend_need *need)
 {
     size_t bytes = most(gpu_scan_work(type, need->n), GPU_SKETCH * sizeof(int64_t));
 
     bytes = most(bytes, (1 + GPU_BINS) * sizeof(struct gpu_search));
     if (!ss_type_is_float(type))
         return bytes;
-    bytes = most(bytes, gpu_place_square_work(type, need->n));
+    bytes = most(bytes, gpu_backend_square_work(type, need->n));
     if (need->bucket > 0)
         return most(bytes, gpu_buckets_work(need->n, need->bucket));
     return most(bytes, gpu_exact_work(type, need->n, need->k));
@@ -24,7 +24,7 @@ static size_t work_of(enum ss_type type, const struct ss_place_need *need)
 
 /* Returns the entries of the device's list. A claim needs room for all its entries; a scan may go
  * by pieces. */
-static size_t listed(const struct ss_place_need *need)
+static size_t listed(const struct ss_backend_need *need)
 {
     const size_t piece = need->n < LIST_LEAST ? need->n : LIST_LEAST;
 
@@ -33,7 +33,7 @@ static size_t listed(const struct ss_place_need *need)
 
 enum { WORK, LIST, BETWEEN, MESSAGES, CROSSING, PICKED, AREAS };
 
-static struct gpu_area *area_of(struct gpu_place *p, int i)
+static struct gpu_area *area_of(struct gpu_backend *p, int i)
 {
     struct gpu_area *const areas[AREAS] = {&p->work,     &p->list,     &p->between,
                                            &p->messages, &p->crossing, &p->picked};
@@ -41,7 +41,7 @@ static struct gpu_area *area_of(struct gpu_place *p, int i)
     return areas[i];
 }
 
-static void needs_of(enum ss_type type, const struct ss_place_need *need, size_t bytes[AREAS])
+static void needs_of(enum ss_type type, const struct ss_backend_need *need, size_t bytes[AREAS])
 {
     const size_t size = ss_type_size(type),
                  room = need->k > 0 && need->bucket == 0 ? gpu_exact_room(need->n, need->k) : 0;
@@ -61,7 +61,7 @@ struct order {
 };
 
 /* Orders memory for an area, half as much again as before if the limit allows that. */
-static bool order_area(struct gpu_place *p, int i, size_t bytes, struct order *o)
+static bool order_area(struct gpu_backend *p, int i, size_t bytes, struct order *o)
 {
     const struct gpu_area *area = area_of(p, i);
     const size_t more = area->bytes + area->bytes / 2;
@@ -79,7 +79,7 @@ static bool order_area(struct gpu_place *p, int i, size_t bytes, struct order *o
     return true;
 }
 
-static bool order_areas(struct gpu_place *p, const size_t bytes[AREAS], struct order *o)
+static bool order_areas(struct gpu_backend *p, const size_t bytes[AREAS], struct order *o)
 {
     bool all = true;
 
@@ -92,7 +92,7 @@ static bool order_areas(struct gpu_place *p, const size_t bytes[AREAS], struct o
     return all;
 }
 
-static int make_ordered(struct gpu_place *p, struct order *o)
+static int make_ordered(struct gpu_backend *p, struct order *o)
 {
     int first = CUDA_SUCCESS;
 
@@ -108,7 +108,7 @@ static int make_ordered(struct gpu_place *p, struct order *o)
 
 /* Puts the memory into the areas. Leaves in the order the memory to free: the area's old memory, or
  * the new memory if another thread has made a larger area meanwhile. */
-static void place_areas(struct gpu_place *p, struct order *o)
+static void place_areas(struct gpu_backend *p, struct order *o)
 {
     for (int i = 0; i < AREAS; i++) {
         struct gpu_area *area = area_of(p, i);
@@ -124,22 +124,22 @@ static void place_areas(struct gpu_place *p, struct order *o)
     }
 }
 
-static bool step_let_go(struct gpu_place *p, struct gpu_job *j)
+static bool step_let_go(struct gpu_backend *p, struct gpu_job *j)
 {
     gpu_let_go(p, j->v, j->n);
     return true;
 }
 
 /* Frees that memory in jobs of its own, since jobs handed over before may use it. */
-static void let_go(struct ss_place *place, const struct order *o)
+static void let_go(struct ss_backend *backend, const struct order *o)
 {
     for (int i = 0; i < AREAS; i++)
         if (o->data[i])
             gpu_hand_over(
-                place, &(struct gpu_job){.step = step_let_go, .v = o->data[i], .n = o->bytes[i]});
+                backend, &(struct gpu_job){.step = step_let_go, .v = o->data[i], .n = o->bytes[i]});
 }
 
-static bool has_all(struct gpu_place *p, const size_t bytes[AREAS])
+static bool has_all(struct gpu_backend *p, const size_t bytes[AREAS])
 {
     bool all = true;
 
@@ -158,9 +158,9 @@ static bool is_empty(const struct order *o)
 }
 
 /* Allocates the ordered memory and puts it into the areas. */
-static void deliver(struct ss_place *place, struct order *o)
+static void deliver(struct ss_backend *backend, struct order *o)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     int error;
 
     if (is_empty(o))
@@ -170,12 +170,12 @@ static void deliver(struct ss_place *place, struct order *o)
     gpu_note_beside(&p->device, error);
     place_areas(p, o);
     pthread_mutex_unlock(&p->lock);
-    let_go(place, o);
+    let_go(backend, o);
 }
 
-static bool reserve(struct ss_place *place, const size_t bytes[AREAS])
+static bool reserve(struct ss_backend *backend, const size_t bytes[AREAS])
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     struct order o = {{0}, {NULL}};
     bool there;
 
@@ -183,36 +183,36 @@ static bool reserve(struct ss_place *place, const size_t bytes[AREAS])
     if (p->device.queue.error == 0)
         (void)order_areas(p, bytes, &o);
     pthread_mutex_unlock(&p->lock);
-    deliver(place, &o);
+    deliver(backend, &o);
     pthread_mutex_lock(&p->lock);
     there = has_all(p, bytes) || p->device.queue.error != 0; /* the next poll returns the error */
     pthread_mutex_unlock(&p->lock);
     return there;
 }
 
-int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need)
+int gpu_reserve(struct ss_backend *backend, enum ss_type type, const struct ss_backend_need *need)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     size_t bytes[AREAS];
     bool there;
 
     needs_of(type, need, bytes);
-    there = reserve(place, bytes);
+    there = reserve(backend, bytes);
     if (!there && gpu_has_gone(p)) {
-        gpu_place_trim(p);
-        there = reserve(place, bytes);
+        gpu_backend_trim(p);
+        there = reserve(backend, bytes);
     }
     return there ? SS_OK : SS_ERR_MEMORY;
 }
 
-void gpu_reserve_list(struct ss_place *place, enum ss_type type, size_t entries)
+void gpu_reserve_list(struct ss_backend *backend, enum ss_type type, size_t entries)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     struct order o = {{0}, {NULL}};
 
     pthread_mutex_lock(&p->lock);
     if (p->device.queue.error == 0)
         (void)order_area(p, LIST, gpu_list_bytes(entries, ss_type_size(type)), &o);
     pthread_mutex_unlock(&p->lock);
-    deliver(place, &o);
+    deliver(backend, &o);
 }

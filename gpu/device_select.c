@@ -2,9 +2,9 @@
  * the next question depends on it. The claims stay on the device until they are final. */
 #include <string.h>
 
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
-static struct gpu_input input_of(struct gpu_place *p, const struct gpu_job *j)
+static struct gpu_input input_of(struct gpu_backend *p, const struct gpu_job *j)
 {
     const struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;
 
@@ -17,7 +17,7 @@ static struct gpu_input input_of(struct gpu_place *p, const struct gpu_job *j)
 }
 
 /* Clears the marks of a claim that was never undone. */
-static void clear_marks(struct gpu_place *p, const struct gpu_job *j)
+static void clear_marks(struct gpu_backend *p, const struct gpu_job *j)
 {
     struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;
 
@@ -29,7 +29,7 @@ static void clear_marks(struct gpu_place *p, const struct gpu_job *j)
 
 /* ---- questions ---- */
 
-static const void *find(struct gpu_place *p, struct gpu_job *j, const struct gpu_input *in)
+static const void *find(struct gpu_backend *p, struct gpu_job *j, const struct gpu_input *in)
 {
     struct ss_selecting *s = &j->select.control;
     char *work = gpu_area(p, &p->work, (1 + GPU_BINS) * sizeof(struct gpu_search));
@@ -46,7 +46,7 @@ static const void *find(struct gpu_place *p, struct gpu_job *j, const struct gpu
     return work;
 }
 
-static const void *count(struct gpu_place *p, struct gpu_job *j, const struct gpu_input *in)
+static const void *count(struct gpu_backend *p, struct gpu_job *j, const struct gpu_input *in)
 {
     struct ss_selecting *s = &j->select.control;
     uint64_t *work = gpu_area(p, &p->work, sizeof *work);
@@ -63,7 +63,7 @@ static size_t room_of(const struct gpu_job *j)
     return limit < j->n ? limit : j->n;
 }
 
-static const void *claim(struct gpu_place *p, struct gpu_job *j, const struct gpu_input *in)
+static const void *claim(struct gpu_backend *p, struct gpu_job *j, const struct gpu_input *in)
 {
     struct gpu_list *list = &j->select.list;
     void *work = gpu_area(p, &p->work, gpu_claim_work(j->type, j->n));
@@ -85,7 +85,7 @@ static bool at_once(const struct gpu_job *j)
     return s->ask == SS_ASK_FIND && s->t->period == 1 && !j->select.missed;
 }
 
-static const void *claim_exact(struct gpu_place *p, struct gpu_job *j, const struct gpu_input *in)
+static const void *claim_exact(struct gpu_backend *p, struct gpu_job *j, const struct gpu_input *in)
 {
     const size_t k = j->select.k, size = ss_type_size(j->type);
     struct gpu_list *list = &j->select.list, between = {.room = gpu_exact_room(j->n, k)};
@@ -101,7 +101,7 @@ static const void *claim_exact(struct gpu_place *p, struct gpu_job *j, const str
 }
 
 /* Queues the pass. Returns false if that failed. */
-static bool ask(struct gpu_place *p, struct gpu_job *j)
+static bool ask(struct gpu_backend *p, struct gpu_job *j)
 {
     const struct gpu_input in = input_of(p, j);
     const enum ss_ask what = j->select.control.ask;
@@ -128,7 +128,7 @@ static bool ask(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-static void put_back(struct gpu_place *p, struct gpu_job *j)
+static void put_back(struct gpu_backend *p, struct gpu_job *j)
 {
     const struct gpu_list *list = &j->select.list;
 
@@ -139,7 +139,7 @@ static void put_back(struct gpu_place *p, struct gpu_job *j)
 
 /* ---- answers ---- */
 
-static void see_claimed(struct gpu_place *p, struct gpu_job *j, const struct gpu_claimed *c,
+static void see_claimed(struct gpu_backend *p, struct gpu_job *j, const struct gpu_claimed *c,
                         size_t reached)
 {
     const size_t room = j->select.list.room, claimed = reached < room ? reached : room;
@@ -169,7 +169,7 @@ static void see_found(struct gpu_job *j, const struct gpu_search *f)
 
 /* Takes the result of claim_exact. If the sample has missed the threshold, the residual holds a,
  * and nothing is claimed. If an element is not finite, the selection ends all the same. */
-static void see_exact(struct gpu_place *p, struct gpu_job *j, const struct gpu_exact *x)
+static void see_exact(struct gpu_backend *p, struct gpu_job *j, const struct gpu_exact *x)
 {
     const bool missed = x->kept.missed != 0;
 
@@ -184,7 +184,7 @@ static void see_exact(struct gpu_place *p, struct gpu_job *j, const struct gpu_e
     ss_selecting_claimed(&j->select.control, &j->select.out);
 }
 
-static void see_pass(struct gpu_place *p, struct gpu_job *j, const struct gpu_claimed *c)
+static void see_pass(struct gpu_backend *p, struct gpu_job *j, const struct gpu_claimed *c)
 {
     struct ss_selection *out = &j->select.out;
 
@@ -197,7 +197,7 @@ static void see_pass(struct gpu_place *p, struct gpu_job *j, const struct gpu_cl
     ss_selecting_claimed(&j->select.control, out);
 }
 
-static void answer(struct gpu_place *p, struct gpu_job *j)
+static void answer(struct gpu_backend *p, struct gpu_job *j)
 {
     struct ss_selecting *s = &j->select.control;
     uint64_t reached;
@@ -218,13 +218,13 @@ static void answer(struct gpu_place *p, struct gpu_job *j)
 
 enum { START, ASK, WAIT, SEND };
 
-static bool send_claims(struct gpu_place *p, struct gpu_job *j)
+static bool send_claims(struct gpu_backend *p, struct gpu_job *j)
 {
     return gpu_send_list_home(p, j, &j->select.list, j->select.idx, j->select.val,
                               j->select.out.claimed);
 }
 
-bool gpu_step_claim(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_claim(struct gpu_backend *p, struct gpu_job *j)
 {
     struct ss_selecting *s = &j->select.control;
 
@@ -247,7 +247,7 @@ bool gpu_step_claim(struct gpu_place *p, struct gpu_job *j)
     return send_claims(p, j);
 }
 
-static bool start_buckets(struct gpu_place *p, struct gpu_job *j)
+static bool start_buckets(struct gpu_backend *p, struct gpu_job *j)
 {
     const size_t bucket = j->select.bucket;
     const struct gpu_input in = input_of(p, j);
@@ -265,7 +265,7 @@ static bool start_buckets(struct gpu_place *p, struct gpu_job *j)
     return false;
 }
 
-bool gpu_step_claim_buckets(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_claim_buckets(struct gpu_backend *p, struct gpu_job *j)
 {
     if (j->phase == START)
         return start_buckets(p, j);
@@ -291,7 +291,7 @@ void gpu_give_selection(struct gpu_job *j)
 }
 
 /* Undoes a claim. Queued behind the claim, so that the marks of the claim are known. */
-bool gpu_step_undo(struct gpu_place *p, struct gpu_job *j)
+bool gpu_step_undo(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;
     const struct gpu_list none = {.room = 0};

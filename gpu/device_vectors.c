@@ -1,11 +1,11 @@
-/* Vectors that a place has made: residuals, and entries that stay in the place. */
+/* Vectors that a backend has made: residuals, and entries that stay in the backend. */
 #include <stdlib.h>
 
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
 enum { ALIGNED = 256 };
 
-struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v)
+struct gpu_vector *gpu_vector_of(struct gpu_backend *p, const void *v)
 {
     struct gpu_vector *x = p->vectors;
 
@@ -33,7 +33,7 @@ static struct gpu_vector *new_vector(size_t bytes)
 
 /* Counts the memory of a vector before it is allocated without the lock. Returns false if the limit
  * does not allow it. */
-static bool count_vector(struct gpu_place *p, const struct gpu_vector *x)
+static bool count_vector(struct gpu_backend *p, const struct gpu_vector *x)
 {
     bool within;
 
@@ -44,8 +44,9 @@ static bool count_vector(struct gpu_place *p, const struct gpu_vector *x)
     return within;
 }
 
-/* Adds a vector to the place unless its allocation gave an error. Returns true if it was added. */
-static bool add_vector(struct gpu_place *p, struct gpu_vector *x, int error)
+/* Adds a vector to the backend unless its allocation gave an error. Returns true if it was added.
+ */
+static bool add_vector(struct gpu_backend *p, struct gpu_vector *x, int error)
 {
     bool there = false;
 
@@ -64,7 +65,7 @@ static bool add_vector(struct gpu_place *p, struct gpu_vector *x, int error)
     return there;
 }
 
-static int make(struct gpu_place *p, struct ss_buf *buf, size_t bytes)
+static int make(struct gpu_backend *p, struct ss_buf *buf, size_t bytes)
 {
     struct gpu_vector *x = new_vector(bytes);
     void *memory = NULL;
@@ -82,20 +83,21 @@ static int make(struct gpu_place *p, struct ss_buf *buf, size_t bytes)
     return SS_ERR_MEMORY;
 }
 
-int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+int gpu_vector_make(struct ss_backend *backend, struct ss_mem *mem, struct ss_buf *buf,
+                    size_t bytes)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     int status = make(p, buf, bytes);
 
     (void)mem; /* device memory has a limit of its own */
     if (status != SS_OK && gpu_has_gone(p)) {
-        gpu_place_trim(p);
+        gpu_backend_trim(p);
         status = make(p, buf, bytes);
     }
     return status;
 }
 
-static bool step_drop(struct gpu_place *p, struct gpu_job *j)
+static bool step_drop(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_vector *x, **at = &p->vectors;
 
@@ -109,17 +111,17 @@ static bool step_drop(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-/* Hands the vector over to be freed. A thread may do so long after the last call in the place, when
- * the context may be gone. */
-void gpu_vector_drop(struct ss_place *place, struct ss_buf *buf)
+/* Hands the vector over to be freed. A thread may do so long after the last call in the backend,
+ * when the context may be gone. */
+void gpu_vector_drop(struct ss_backend *backend, struct ss_buf *buf)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
 
     pthread_mutex_lock(&p->lock);
     if (buf->data && !p->front)
         gpu_see_whether_gone(&p->device);
     pthread_mutex_unlock(&p->lock);
     if (buf->data)
-        gpu_hand_over(place, &(struct gpu_job){.step = step_drop, .v = buf->data});
+        gpu_hand_over(backend, &(struct gpu_job){.step = step_drop, .v = buf->data});
     *buf = (struct ss_buf){.data = NULL};
 }

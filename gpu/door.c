@@ -1,5 +1,6 @@
-/* A place for each context whose memory was met. A residual points to the place that it lies in:
- * places are never freed. The place of a context that is gone fails all that it is asked for. */
+/* A backend for each context whose memory was met. A residual points to the backend that it lies
+ * in: backends are never freed. The backend of a context that is gone fails all that it is asked
+ * for. */
 #include "gpu/door.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 #include "gpu/modules.h"
 
 enum { DEVICES_MOST = 64 };
@@ -16,11 +17,11 @@ enum { DEVICES_MOST = 64 };
 struct known {
     struct known *next;
     CUcontext context;
-    pthread_mutex_t lock; /* of what follows; held while the place is opened */
+    pthread_mutex_t lock; /* of what follows; held while the backend is opened */
     bool tried;
     char failed[GPU_WHY]; /* why it cannot be opened */
     _Atomic bool opened;
-    struct gpu_place place;
+    struct gpu_backend backend;
 };
 
 static struct {
@@ -87,17 +88,17 @@ static struct known *find(CUcontext context)
     return k;
 }
 
-/* Opening loads kernels and pins memory: threads that want another place do not wait for it. A
+/* Opening loads kernels and pins memory: threads that want another backend do not wait for it. A
  * device that the kernels are not for, or that is too full for them, still copies. */
 static bool open_once(struct known *k, char *why)
 {
     pthread_mutex_lock(&k->lock);
     if (!k->tried) {
         const char *lacks =
-            gpu_place_open(&k->place, &the.driver, &gpu_modules, k->context, -1, k->failed);
+            gpu_backend_open(&k->backend, &the.driver, &gpu_modules, k->context, -1, k->failed);
         if (lacks) {
             (void)snprintf(why, GPU_WHY, "%s", lacks);
-            lacks = gpu_place_open(&k->place, &the.driver, NULL, k->context, -1, k->failed);
+            lacks = gpu_backend_open(&k->backend, &the.driver, NULL, k->context, -1, k->failed);
         }
         if (lacks && lacks != k->failed)
             (void)snprintf(k->failed, sizeof k->failed, "%s", lacks);
@@ -110,12 +111,12 @@ static bool open_once(struct known *k, char *why)
     return k->opened;
 }
 
-static const char *error(struct ss_place *place)
+static const char *error(struct ss_backend *backend)
 {
-    return gpu_error_name(&the.driver, (CUresult)gpu_place_error(gpu_place_of(place)));
+    return gpu_error_name(&the.driver, (CUresult)gpu_backend_error(gpu_backend_of(backend)));
 }
 
-static struct ss_place *place(const void *a, const void *b, char *why)
+static struct ss_backend *backend(const void *a, const void *b, char *why)
 {
     const struct gpu_where first = gpu_where(&the.driver, a), second = gpu_where(&the.driver, b);
     const CUresult unknown = first.error ? first.error : second.error;
@@ -134,11 +135,11 @@ static struct ss_place *place(const void *a, const void *b, char *why)
         (void)snprintf(why, GPU_WHY, "no context of a device");
     if (unknown || !k || !open_once(k, why))
         return NULL;
-    gpu_place_trim(&k->place);
-    gpu_place_after_program(&k->place);
-    if (gpu_place_error(&k->place) == 0)
-        return &k->place.place;
-    (void)snprintf(why, GPU_WHY, "%s", error(&k->place.place));
+    gpu_backend_trim(&k->backend);
+    gpu_backend_after_program(&k->backend);
+    if (gpu_backend_error(&k->backend) == 0)
+        return &k->backend.backend;
+    (void)snprintf(why, GPU_WHY, "%s", error(&k->backend.backend));
     return NULL;
 }
 
@@ -146,6 +147,6 @@ const struct gpu_door sparseshim_cuda = {
     .version = GPU_DOOR_VERSION,
     .start = start,
     .on_device = on_device,
-    .place = place,
+    .backend = backend,
     .error = error,
 };

@@ -44,7 +44,7 @@ struct gpu_message {
     unsigned last;         /* 1: the end of a stream */
 };
 
-/* Sums over a range of indices: struct ss_share of core/place/place.h. */
+/* Sums over a range of indices: struct ss_share of core/backend/backend.h. */
 struct gpu_share {
     double square;                /* sum of the finite squares */
     unsigned long long first;     /* first entry of the range */

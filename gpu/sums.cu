@@ -213,8 +213,8 @@ DEVICE double power_of_two(int e)
     return number_of((u64)(e + 1023) << 52);
 }
 
-/* Sketches as core/place/host.c does, in units of 2^-shift. If n numbers are below 2^(62 - bits of
- * n) in these units, no bucket overflows. */
+/* Sketches as core/backend/host.c does, in units of 2^-shift. If n numbers are below 2^(62 - bits
+ * of n) in these units, no bucket overflows. */
 template <class B> static __device__ void sketch(const B *v, u32 n, int shift, u64 *buckets)
 {
     SHARED(sketch_buckets, s);

@@ -83,7 +83,7 @@ $(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_TESTED) $(BU
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_TESTED) $(BUILD)/libsparseshim_core.a $(if $(filter $@,$(GPU_UNIT)),-lcmocka) -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
-$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims costs device encode link memory order place door training): $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims costs device encode link memory order backend door training): $(BUILD)/tests/gpu/driver/libcuda.so.1
 $(BUILD)/tests/gpu/test_gpu_door: GPU_TESTED += $(BUILD)/obj/gpu/door.o
 $(BUILD)/tests/gpu/test_gpu_door: $(BUILD)/obj/gpu/door.o
 $(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)
@@ -204,7 +204,7 @@ EMULATED_T := collectives decisions files gradients harmless interpose_failing i
               topk_advice topk_api topk_conserve topk_identity trace train_fmnist train_hyperplane \
               train_langid
 # All but those of long vectors, which take many minutes so.
-HAZARDS_T := kernels place claims encode order memory costs training
+HAZARDS_T := kernels backend claims encode order memory costs training
 check-hazards: tests $(if $(GPU_LIBRARY),$(BUILD)/tests/gpu/watched.so) ## unit tests of kernels, every access watched for races, bounds and what nobody has written
 	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )CMOCKA_MESSAGE_OUTPUT=TAP TEST_CUDA_KERNELS=$(abspath $(BUILD))/tests/gpu/watched.so prove -j$(MPI_JOBS) --timer --failures $(HAZARDS_T:%=$(BUILD)/tests/gpu/test_gpu_%)
 

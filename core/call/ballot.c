@@ -37,14 +37,14 @@ static double scan_cost(const struct ss_feedback *f)
     return f->topk || f->resting ? ss_select_cost(f) : f->comm->cost_scan;
 }
 
-_Static_assert(sizeof(struct ss_place_costs) == (SS_COSTS - SS_COST_PLACE) * sizeof(double),
+_Static_assert(sizeof(struct ss_backend_costs) == (SS_COSTS - SS_COST_BACKEND) * sizeof(double),
                "all of them are voted on");
 
 static void fill_costs(const struct ss_feedback *f, uint32_t *costs)
 {
     const struct ss_comm *comm = f->comm;
     const struct ss_host_costs *host = ss_host_costs();
-    double place[SS_COSTS - SS_COST_PLACE];
+    double backend[SS_COSTS - SS_COST_BACKEND];
 
     costs[SS_COST_ALPHA] = ss_float_bits(comm->network.alpha);
     costs[SS_COST_BETA] = ss_float_bits(comm->network.beta);
@@ -53,9 +53,9 @@ static void fill_costs(const struct ss_feedback *f, uint32_t *costs)
     costs[SS_COST_CODE] = ss_float_bits(host->code);
     costs[SS_COST_MERGE] = ss_float_bits(host->merge);
     costs[SS_COST_FILL] = ss_float_bits(host->fill);
-    memcpy(place, ss_place_costs(f->c.x.place), sizeof place);
-    for (int i = SS_COST_PLACE; i < SS_COSTS; i++)
-        costs[i] = ss_float_bits(place[i - SS_COST_PLACE]);
+    memcpy(backend, ss_backend_costs(f->c.x.backend), sizeof backend);
+    for (int i = SS_COST_BACKEND; i < SS_COSTS; i++)
+        costs[i] = ss_float_bits(backend[i - SS_COST_BACKEND]);
 }
 
 /* What only looks on changes nothing. */
@@ -67,10 +67,10 @@ static bool asks_for_pieces(const struct ss_feedback *f)
     if (f->c.kind != SS_KIND_ALLREDUCE || s->observe)
         return false;
     if (x->n * x->esize > SS_PIECE)
-        return x->place->ops->remote || s->reproducible;
+        return x->backend->ops->remote || s->reproducible;
     /* One piece, in which a rank whose device fails takes part, and says so. Its bits may be others
      * than those of a call that is not polled. */
-    return x->place->ops->remote && !s->reproducible;
+    return x->backend->ops->remote && !s->reproducible;
 }
 
 static uint64_t flags_of(struct ss_call *call)
@@ -101,9 +101,9 @@ static uint64_t flags_of(struct ss_call *call)
         flags |= ss_topk_flags(&call->f);
     call->limited =
         status == SS_ERR_MEMORY || call->f.tensor_short ? atomic_load(&comm->mem->limited) : false;
-    if (call->seat.merges && call->f.c.x.place != &ss_host)
+    if (call->seat.merges && call->f.c.x.backend != &ss_host)
         flags |= SS_VOTE_APART;
-    if (call->seat.merges || call->f.c.x.place->ops->remote)
+    if (call->seat.merges || call->f.c.x.backend->ops->remote)
         flags |= SS_VOTE_FLAT;
     if (asks_for_pieces(&call->f))
         flags |= SS_VOTE_PIECES;

@@ -9,7 +9,7 @@
 
 static int end_failed(struct ss_call *call);
 
-/* The place has what the MPI library is to find: undone claims, a residual that joins. */
+/* The backend has what the MPI library is to find: undone claims, a residual that joins. */
 static int step_leave(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
@@ -21,7 +21,7 @@ static int step_leave(struct ss_call *call)
         ss_fail(x, SS_ERR_DEVICE, x->t->rank, SS_PHASE_GATHER);
         return end_failed(call);
     }
-    if (status < 0) /* the input is what it was; the residual is lost with its place */
+    if (status < 0) /* the input is what it was; the residual is lost with its backend */
         call->f.joined = 0;
     if (call->reason == SS_WHY_CANNOT)
         ss_in_flight_give_back(&call->turn);
@@ -43,7 +43,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
     call->native = call->decided = true;
     call->pieces = ss_ballot_pieces(f, reason);
     call->stage = SS_STAGE_LEAVE;
-    x->ticket = x->place->ops->mark(x->place);
+    x->ticket = x->backend->ops->mark(x->backend);
     return step_leave(call);
 }
 
@@ -64,7 +64,7 @@ static int end_failed(struct ss_call *call)
     return x->failed;
 }
 
-/* What the place is still at may end in the call's storage, and claims may be among it. */
+/* What the backend is still at may end in the call's storage, and claims may be among it. */
 static int step_given_up(struct ss_call *call)
 {
     int status = ss_exchange_poll(&call->f.c.x);
@@ -200,7 +200,7 @@ static int step_count(struct ss_call *call)
     return SS_OK;
 }
 
-/* The result is written; the place may still be at it. */
+/* The result is written; the backend may still be at it. */
 static int step_drain(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
@@ -214,7 +214,7 @@ static int step_drain(struct ss_call *call)
         ss_call_drive(call, &ss_behind_driver);
         return SS_PENDING;
     }
-    x->ticket = x->place->ops->mark(x->place);
+    x->ticket = x->backend->ops->mark(x->backend);
     if (x->failed == 0)
         ss_kind_count(c, &call->result);
     call->stage = SS_STAGE_COUNT;
@@ -311,7 +311,7 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     return step_turn(call);
 }
 
-int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *place,
+int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_backend *backend,
                   enum ss_type type, enum ss_op op, const void *in, void *out, uint64_t n,
                   unsigned window)
 {
@@ -320,7 +320,7 @@ int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *p
                                  .op = op,
                                  .in = in,
                                  .out = out,
-                                 .place = place,
+                                 .backend = backend,
                                  .n = n,
                                  .window = window};
 
@@ -353,7 +353,7 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
         ss_exchange_cancel(x);
     call->f.comm->failure_agreed = true;
     call->stage = SS_STAGE_GIVEN_UP;
-    x->ticket = x->place->ops->mark(x->place);
+    x->ticket = x->backend->ops->mark(x->backend);
     return step_given_up(call);
 }
 
@@ -377,7 +377,7 @@ static int wait_on(struct ss_call *call)
     call->wait.steps = moved ? 0 : call->wait.steps + 1;
     if (call->wait.steps == 0 || call->wait.steps % LOOK_STEPS != 0)
         return SS_PENDING;
-    if (ss_call_place_works(&call->f.c.x)) { /* until it is done no rank is missed */
+    if (ss_call_backend_works(&call->f.c.x)) { /* until it is done no rank is missed */
         call->wait.steps = 0;
         return SS_PENDING;
     }

@@ -2,7 +2,7 @@
 /* An allreduce, or another collective of core/base/kind.h, from scan to result over any transport.
  * Also the state that lasts between calls on a communicator.
  *
- *     status = ss_call_start(&call, comm, place, type, op, in, out, n);      or ss_call_start_kind
+ *     status = ss_call_start(&call, comm, backend, type, op, in, out, n);      or ss_call_start_kind
  *     while (status == SS_PENDING)
  *         status = ss_call_step(&call);
  *     if (status == SS_NATIVE)
@@ -119,10 +119,10 @@ struct ss_call *ss_comm_slot(struct ss_comm *comm);
 /* Forgets the calls under way, which never end. */
 void ss_comm_begin_anew(struct ss_comm *comm);
 
-/* Starts an allreduce of n elements, 1 <= n <= SS_WINDOW. Both buffers are in `place`, which other
- * ranks need not know. in NULL: in place. window: number of the window of a large call; 0 for other
- * calls. */
-int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *place,
+/* Starts an allreduce of n elements, 1 <= n <= SS_WINDOW. Both buffers are in `backend`, which
+ * other ranks need not know. in NULL: in place. window: number of the window of a large call; 0 for
+ * other calls. */
+int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_backend *backend,
                   enum ss_type type, enum ss_op op, const void *in, void *out, uint64_t n,
                   unsigned window);
 
@@ -164,8 +164,8 @@ struct ss_collective {
     /* Allgather: n elements. Reduce_scatter: this rank's part; in place n elements, of which the
      * first are overwritten by the part. Reduce: n elements on the root, unused on other ranks. */
     void *out;
-    struct ss_place *place; /* place of both buffers; NULL: the host */
-    unsigned window;        /* number of the window of a large call; 0 for other calls */
+    struct ss_backend *backend; /* backend of both buffers; NULL: the host */
+    unsigned window;            /* number of the window of a large call; 0 for other calls */
     /* this rank's arguments are not served; only kind, root, bytes, type and op need be set */
     bool cannot;
     /* and the elements cannot be read any more: if the ranks vote on the call, then this and every
@@ -192,9 +192,9 @@ bool ss_call_polled(const struct ss_call *call);
 
 /* Returns after SS_NATIVE the elements of a piece, or 0 for the whole vector. All ranks hand an
  * allreduce to the MPI library piece by piece, with a shorter last piece. A rank votes for pieces
- * if its buffers lie in another place than the host: while a piece is summed, the next one is
+ * if its buffers lie in another backend than the host: while a piece is summed, the next one is
  * copied. After the sums each rank tells whether its copies succeeded. With REPRODUCIBLE, every
- * rank votes for pieces if the vector is longer than one piece, in any place, since shorter sums
+ * rank votes for pieces if the vector is longer than one piece, in any backend, since shorter sums
  * may be formed in another order. */
 uint64_t ss_call_piece(const struct ss_call *call);
 

@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
+#include "core/backend/backend_costs.h"
 #include "core/call/call.h"
 #include "core/feedback/feedback.h"
-#include "core/place/place_costs.h"
 
 /* The next step of a call. */
 enum ss_stage {
@@ -120,7 +120,7 @@ struct ss_call {
     enum ss_reason reason;
     bool native;           /* handed to the MPI library, for `reason` */
     bool pieces;           /* all ranks know that the native call goes in pieces */
-    bool fetching;         /* entries that stayed in their place are on their way to the host */
+    bool fetching;         /* entries that stayed in their backend are on their way to the host */
     double mark;           /* begin of the current stage */
     struct ss_scan result; /* scan of the own part, if the recipe did not count */
     uint64_t doubts;       /* doubts of the transport when the call started */
@@ -246,8 +246,8 @@ enum ss_look_from { SS_LOOK_ALL, SS_LOOK_INPUT, SS_LOOK_EXTRAS };
 void ss_call_look_start(struct ss_look *look, enum ss_look_from from);
 /* Goes on with the look. Returns SS_PENDING, SS_OK, SS_ERR_MEMORY or SS_ERR_DEVICE. */
 int ss_call_look(struct ss_look *look);
-/* Ends the look of a call that is given up, once its place is done or has failed. Claims that were
- * under way have arrived, or are lost. */
+/* Ends the look of a call that is given up, once its backend is done or has failed. Claims that
+ * were under way have arrived, or are lost. */
 void ss_call_look_over(struct ss_look *look, int status);
 /* Returns the seconds of a selection per element, as the plan counts them. */
 double ss_select_cost(const struct ss_feedback *f);
@@ -262,11 +262,11 @@ extern const struct ss_driver ss_behind_driver; /* of a step that ss_behind_star
 /* core/call/phase.c: returns the phase of a call. Sets *peer, which may be NULL, to the rank that
  * the call waits for; -1: no single rank. */
 enum ss_phase ss_call_phase(const struct ss_call *call, int *peer);
-/* Returns true if the call waits only for its place, whose work ends, well or badly. */
+/* Returns true if the call waits only for its backend, whose work ends, well or badly. */
 bool ss_stage_waits_for_place(enum ss_stage stage);
-/* Returns true if the place still does the call's last work. The time is no
+/* Returns true if the backend still does the call's last work. The time is no
  * wait for other ranks. */
-bool ss_call_place_works(const struct ss_exchange *x);
+bool ss_call_backend_works(const struct ss_exchange *x);
 /* Traces a wait: its peer, from the first step without movement, or the vector that the call clears
  * meanwhile. */
 void ss_call_trace_wait(struct ss_call *call);

@@ -40,7 +40,7 @@ static bool is_doubtful(const struct ss_call *call)
 
 static unsigned exceptions_of(const struct ss_coll *c)
 {
-    if (!ss_type_is_float(c->x.type) || c->x.place != &ss_host)
+    if (!ss_type_is_float(c->x.type) || c->x.backend != &ss_host)
         return 0;
     return ss_vector_exceptions(c->x.type, c->out, (size_t)c->out_n);
 }

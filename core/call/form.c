@@ -113,7 +113,7 @@ void ss_kind_recipe(struct ss_feedback *f)
     if (ss_buf_reserve_voted(part, f->comm->mem, (size_t)c->out_n * x->esize) != SS_OK)
         ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
     c->out = part->data;
-    x->place = &ss_host; /* the input has been seen */
+    x->backend = &ss_host; /* the input has been seen */
 }
 
 /* This rank has all of the result. */
@@ -134,8 +134,8 @@ void ss_kind_count(struct ss_coll *c, struct ss_scan *own)
     uint64_t lo = ss_coll_part(c, x->t->rank), hi = ss_coll_part(c, x->t->rank + 1);
 
     if (uncounted(c) && lo < hi)
-        x->ticket = x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo),
-                                        (size_t)(hi - lo), 0, NULL, NULL, 0, own);
+        x->ticket = x->backend->ops->scan(x->backend, x->type, SS_SUM, ss_out_at(c, lo),
+                                          (size_t)(hi - lo), 0, NULL, NULL, 0, own);
 }
 
 uint64_t ss_kind_result(const struct ss_feedback *f, const struct ss_scan *own)
@@ -175,7 +175,7 @@ void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_co
     x->t = comm->t;
     x->work = &comm->works[slot];
     x->mem = comm->mem;
-    x->place = what->place ? what->place : &ss_host;
+    x->backend = what->backend ? what->backend : &ss_host;
     x->coding = comm->settings->coding;
     f->c.kernels = ss_kernels();
     f->reported_n = what->n;

@@ -20,8 +20,8 @@ int ss_group_reserve(struct ss_group *g)
         x->type = m->esize > x->esize ? m->type : x->type;
         x->esize = ss_type_size(x->type);
     }
-    ss_segments_init(&g->place, g->segments, 0);
-    x->place = &g->place.place;
+    ss_segments_init(&g->backend, g->segments, 0);
+    x->backend = &g->backend.backend;
     x->work = &g->work;
     x->n = c->out_n = n < SS_WINDOW ? n : SS_WINDOW - 1;
     x->bytes_sent = 0;
@@ -84,18 +84,18 @@ static void init(struct ss_group *g)
     memset(c, 0, sizeof *c);
     memset(g->recipe, 0, g->row->state);
     memset(g->before, 0, sizeof g->before);
-    ss_segments_init(&g->place, g->segments, g->merged);
+    ss_segments_init(&g->backend, g->segments, g->merged);
     c->kind = like->kind;
     c->op = like->op;
     c->kernels = like->kernels;
     c->state = g->recipe;
-    c->out = g->place.base;
+    c->out = g->backend.base;
     c->in_n = c->out_n = n;
     c->voted.same_state = true;
     x->t = like->x.t;
     x->work = &g->work;
     x->mem = like->x.mem;
-    x->place = &g->place.place;
+    x->backend = &g->backend.backend;
     x->coding = like->x.coding;
     x->type = like->x.type;
     x->esize = like->x.esize;

@@ -3,9 +3,9 @@
 #ifndef CORE_CALL_GROUP_IMPL_H
 #define CORE_CALL_GROUP_IMPL_H
 
+#include "core/backend/segments.h"
 #include "core/call/group.h"
 #include "core/call/group_plan.h"
-#include "core/place/segments.h"
 #include "core/vote/joint.h"
 
 /* Seconds that a group waits for the next call. Longer than a layer of most trainings takes, and
@@ -46,7 +46,7 @@ struct ss_group {
 
     const struct ss_row *row; /* row of the exchange */
     double memory;            /* bytes promised to the calls */
-    struct ss_segments place;
+    struct ss_segments backend;
     struct ss_segment segments[SS_MERGED]; /* results of the merged calls */
     uint64_t before[SS_MERGED];            /* entries of the members and calls before a member */
     struct ss_work work;

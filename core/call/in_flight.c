@@ -238,7 +238,7 @@ static bool wants_to_be_alone(const struct ss_feedback *f)
         !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe && !ss_group_may_merge(f);
 
     return !f->nonblocking || x->n >= SS_WINDOW || f->key.window > 0 || lane->turns == 0 ||
-           !comm->costs_agreed || comm->rounds || x->place->ops->remote ||
+           !comm->costs_agreed || comm->rounds || x->backend->ops->remote ||
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }
 

@@ -4,7 +4,7 @@
 #include "core/coll/rows.h"
 #include "core/stream/sample.h"
 
-/* Looks, one after the other. The call waits for the place between two looks. */
+/* Looks, one after the other. The call waits for the backend between two looks. */
 enum { RESERVE, INPUT, SAMPLED, SCANNED, RESCANNED, CLAIMED, SURVEYED, EXTRAS, JOINS, SEEN };
 
 /* Returns true if the input has too many entries to be extracted. If the plan may choose, the rank
@@ -50,9 +50,9 @@ static int start_scan(struct ss_feedback *f)
         room = start;
     if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK)
         return SS_ERR_MEMORY;
-    x->ticket =
-        x->place->ops->scan(x->place, x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first,
-                            c->own.idx, c->own.val, c->own.capacity, &c->scan);
+    x->ticket = x->backend->ops->scan(x->backend, x->type, c->op, c->in, (size_t)c->in_n,
+                                      (uint32_t)c->in_first, c->own.idx, c->own.val,
+                                      c->own.capacity, &c->scan);
     return SS_OK;
 }
 
@@ -109,11 +109,11 @@ static int start_rest(struct ss_look *look)
 
     if (ss_stream_reserve_own(x, &c->own, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;
-    x->ticket =
-        x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
-                            (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
-                            c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
-                            c->own.capacity - c->own.nnz, &look->rest);
+    x->ticket = x->backend->ops->scan(
+        x->backend, x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
+        (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
+        c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
+        c->own.capacity - c->own.nnz, &look->rest);
     return SS_OK;
 }
 
@@ -161,7 +161,7 @@ double ss_select_cost(const struct ss_feedback *f)
     double least = f->tensor->rest.select_least;
 
     if (least == 0)
-        return 4 * ss_place_costs(f->c.x.place)->fill * (double)f->c.x.esize;
+        return 4 * ss_backend_costs(f->c.x.backend)->fill * (double)f->c.x.esize;
     return least * (1 + 4.0 / (double)f->comm->settings->tensors.threshold_period);
 }
 
@@ -171,7 +171,7 @@ static int reserve(struct ss_feedback *f)
     const struct ss_settings *s = f->comm->settings;
     bool rounded = s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME;
     int status =
-        x->place->ops->reserve(x->place, x->type, &(struct ss_place_need){.n = (size_t)x->n});
+        x->backend->ops->reserve(x->backend, x->type, &(struct ss_backend_need){.n = (size_t)x->n});
 
     if (status == SS_OK)
         status = ss_in_reserve(x, rounded);
@@ -185,11 +185,11 @@ static int reserve(struct ss_feedback *f)
     return status;
 }
 
-/* Returns true if claims may stay in their place. The place must encode, and so must the algorithm,
- * if it is known. */
+/* Returns true if claims may stay in their backend. The backend must encode, and so must the
+ * algorithm, if it is known. */
 static bool may_stay(const struct ss_feedback *f)
 {
-    const struct ss_place_ops *ops = f->c.x.place->ops;
+    const struct ss_backend_ops *ops = f->c.x.backend->ops;
     const uint64_t by_rule = ss_topk_forced(f);
     const enum ss_algorithm a =
         by_rule > 0 ? (enum ss_algorithm)(by_rule - 1) : f->comm->settings->algorithm;

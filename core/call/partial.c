@@ -153,7 +153,7 @@ uint64_t ss_partial_flags(struct ss_feedback *f)
         return 0;
     if (!f->comm->rounds || !f->tensor || !is_lossy(f))
         return SS_VOTE_NO_ROUNDS;
-    if (!f->tensor->asked || f->keep.count > 0 || f->c.x.place != &ss_host || f->comm->status < 0)
+    if (!f->tensor->asked || f->keep.count > 0 || f->c.x.backend != &ss_host || f->comm->status < 0)
         return SS_VOTE_NO_ROUNDS;
     k = ss_topk_wanted(f, &bucket);
     if (ss_rounds_admit(f->comm->rounds, f->tensor, code_of(f), k, (size_t)bucket) != SS_OK)

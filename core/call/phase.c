@@ -6,9 +6,9 @@ bool ss_stage_waits_for_place(enum ss_stage stage)
     return stage == SS_STAGE_COUNT || stage == SS_STAGE_LEAVE || stage == SS_STAGE_GIVEN_UP;
 }
 
-bool ss_call_place_works(const struct ss_exchange *x)
+bool ss_call_backend_works(const struct ss_exchange *x)
 {
-    return x->ticket != 0 && x->place->ops->poll(x->place, x->ticket) == SS_PENDING;
+    return x->ticket != 0 && x->backend->ops->poll(x->backend, x->ticket) == SS_PENDING;
 }
 
 enum ss_phase ss_call_phase(const struct ss_call *call, int *peer)

@@ -4,14 +4,14 @@
 #include "core/call/group.h"
 #include "core/coll/rows.h"
 
-static struct ss_place_costs place_costs(const struct ss_ballot *b)
+static struct ss_backend_costs backend_costs(const struct ss_ballot *b)
 {
-    double place[SS_COSTS - SS_COST_PLACE];
-    struct ss_place_costs costs;
+    double backend[SS_COSTS - SS_COST_BACKEND];
+    struct ss_backend_costs costs;
 
-    for (int i = SS_COST_PLACE; i < SS_COSTS; i++)
-        place[i - SS_COST_PLACE] = ss_bits_float(b->costs[i]);
-    memcpy(&costs, place, sizeof costs);
+    for (int i = SS_COST_BACKEND; i < SS_COSTS; i++)
+        backend[i - SS_COST_BACKEND] = ss_bits_float(b->costs[i]);
+    memcpy(&costs, backend, sizeof costs);
     return costs;
 }
 
@@ -49,7 +49,7 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
     shape->code = 4e-9;
     shape->merge = 2e-9;
     shape->fill = 1e-10;
-    shape->place = ss_costs_of_host(shape->code, shape->merge, shape->fill);
+    shape->backend = ss_costs_of_host(shape->code, shape->merge, shape->fill);
     shape->vote = rounds * shape->alpha;
 }
 
@@ -141,7 +141,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         .code = ss_bits_float(b->costs[SS_COST_CODE]),
         .merge = ss_bits_float(b->costs[SS_COST_MERGE]),
         .fill = ss_bits_float(b->costs[SS_COST_FILL]),
-        .place = place_costs(b),
+        .backend = backend_costs(b),
         .vote = ss_bits_float(b->costs[SS_COST_VOTE]),
     };
 

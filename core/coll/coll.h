@@ -66,7 +66,7 @@ struct ss_coll {
 
     struct ss_scan scan; /* result of the look at the input */
     struct ss_stream own;
-    /* if the own stream stays in its place: its share of each part */
+    /* if the own stream stays in its backend: its share of each part */
     const struct ss_share *own_parts;
     uint64_t part_max; /* most entries of the own stream in one part */
     struct ss_voted voted;
@@ -148,7 +148,7 @@ void ss_claims_round_part(struct ss_coll *c, struct ss_out *o);
 /* core/coll/split.c: reduces every part on its owner, in the result. */
 struct ss_split {
     int step;
-    bool encoding;       /* the place is encoding slices of a stream that stays there */
+    bool encoding;       /* the backend is encoding slices of a stream that stays there */
     size_t begin, *ends; /* offset of the slices in the arena; end of each slice */
     int slice;           /* number of slices sent */
     struct ss_out out;

@@ -6,7 +6,7 @@
  * not in it: all other traffic that crosses goes through the host. */
 static double copy_rate(const struct ss_shape *s)
 {
-    return ss_max(s->place.cross - s->fill, 0);
+    return ss_max(s->backend.cross - s->fill, 0);
 }
 
 /* Returns the seconds of copies that the exchange waits for; in an allreduce, the first piece to
@@ -15,7 +15,7 @@ static double copied(const struct ss_shape *s, double all)
 {
     double bytes = s->kind == SS_KIND_ALLREDUCE ? 2 * ss_min(all, SS_PIECE) : all + all / s->size;
 
-    return copy_rate(s) * bytes + 2 * s->place.wait;
+    return copy_rate(s) * bytes + 2 * s->backend.wait;
 }
 
 /* Estimates the MPI library's best algorithm for long vectors at the bandwidth limit:
@@ -31,13 +31,14 @@ static struct ss_estimate cost_dense(const struct ss_shape *s, const struct ss_h
     bool sums = s->kind != SS_KIND_ALLGATHER;
 
     (void)h;
-    if (ss_layout_is_deep(s->layout) && s->kind == SS_KIND_ALLREDUCE) { /* which sums inside hosts first */
+    if (ss_layout_is_deep(s->layout) &&
+        s->kind == SS_KIND_ALLREDUCE) { /* which sums inside hosts first */
         const struct ss_layout *l = s->layout;
         beta = s->beta_between * (l->hosts - 1) / l->hosts / l->most * s->size / (s->size - 1);
     }
     return (struct ss_estimate){
-        .wire = ss_max(phases * (s->alpha * ss_fold_rounds(&fold) + beta * bytes),
-                       copy_rate(s) * all),
+        .wire =
+            ss_max(phases * (s->alpha * ss_fold_rounds(&fold) + beta * bytes), copy_rate(s) * all),
         .serial = s->fill * (sums ? 2 * all + 3 * bytes : 2 * all / s->size) + copied(s, all),
         .bytes = s->kind == SS_KIND_REDUCE ? all : phases * bytes};
 }

@@ -37,7 +37,7 @@ static struct ss_estimate cost_dsar(const struct ss_shape *s, const struct ss_hi
     e.bytes += bytes;
     e.wire += ss_cost_fan(s, others) + s->beta * bytes;
     e.serial += ss_cost_cross(s, part_n * (double)ss_type_size(s->type));
-    e.overlap = (2 * s->fill + s->place.cross) * elements * (double)ss_type_size(s->type) +
+    e.overlap = (2 * s->fill + s->backend.cross) * elements * (double)ss_type_size(s->type) +
                 ss_cost_rounding(s, dense_values(s), part_n, elements);
     return e;
 }

@@ -320,7 +320,7 @@ static void cut_last(struct ss_coll *c)
 static void clear_entries(struct ss_coll *c, const uint32_t *idx, size_t count)
 {
     if (count > 0)
-        c->x.place->ops->clear_at(c->x.place, c->x.type, c->out, 0, idx, count);
+        c->x.backend->ops->clear_at(c->x.backend, c->x.type, c->out, 0, idx, count);
 }
 
 /* Clears the reduced entries that are not in the global set from the result. */

@@ -11,7 +11,7 @@ static uint64_t piece_of(const struct ss_coll *c)
 {
     const uint64_t share = (c->out_n + REMOTE_PIECES - 1) / REMOTE_PIECES;
 
-    return c->x.place->ops->remote && share > PIECE ? share : PIECE;
+    return c->x.backend->ops->remote && share > PIECE ? share : PIECE;
 }
 
 static size_t pieces_of(const struct ss_coll *c)
@@ -46,15 +46,15 @@ void ss_fill_start(struct ss_coll *c, bool own_alone)
 
 static void clear(struct ss_coll *c, uint64_t lo, uint64_t hi)
 {
-    struct ss_place *place = c->x.place;
+    struct ss_backend *backend = c->x.backend;
 
-    place->ops->clear(place, c->x.type, ss_out_at(c, lo), (size_t)(hi - lo));
+    backend->ops->clear(backend, c->x.type, ss_out_at(c, lo), (size_t)(hi - lo));
 }
 
 /* Clears a range except the own slice, which gets this rank's input. */
 static void clear_slices(struct ss_coll *c, uint64_t lo, uint64_t hi)
 {
-    struct ss_place *place = c->x.place;
+    struct ss_backend *backend = c->x.backend;
     uint64_t own_lo = c->in_first < lo ? lo : c->in_first, own_hi = c->in_first + c->in_n;
 
     if (own_hi > hi)
@@ -65,9 +65,9 @@ static void clear_slices(struct ss_coll *c, uint64_t lo, uint64_t hi)
     }
     clear(c, lo, own_lo);
     if (!c->in_place)
-        place->ops->copy(place, c->x.type, ss_out_at(c, own_lo),
-                         ss_at_const(c->in, (size_t)(own_lo - c->in_first), c->x.esize),
-                         (size_t)(own_hi - own_lo));
+        backend->ops->copy(backend, c->x.type, ss_out_at(c, own_lo),
+                           ss_at_const(c->in, (size_t)(own_lo - c->in_first), c->x.esize),
+                           (size_t)(own_hi - own_lo));
     clear(c, own_hi, hi);
 }
 
@@ -85,7 +85,7 @@ static void clear_piece(struct ss_coll *c, size_t piece)
         clear_slices(c, lo, hi);
     } else if (f->sparse) {
         struct ss_stream s = ss_stream_slice(&c->own, c->x.esize, lo, hi);
-        c->x.place->ops->clear_at(c->x.place, c->x.type, c->out, 0, s.idx, s.nnz);
+        c->x.backend->ops->clear_at(c->x.backend, c->x.type, c->out, 0, s.idx, s.nnz);
     } else {
         clear(c, lo, hi);
     }
@@ -136,20 +136,20 @@ bool ss_chunk_within(const struct ss_coll *c, const struct ss_chunk *chunk, int 
     return lo >= ss_coll_part(c, part) && hi <= ss_coll_part(c, part + 1);
 }
 
-/* Lets the place decode a chunk. */
+/* Lets the backend decode a chunk. */
 static void take_coded(struct ss_coll *c, const enum ss_op *op, const struct ss_coded *coded)
 {
-    struct ss_place *place = c->x.place;
+    struct ss_backend *backend = c->x.backend;
 
-    const ss_ticket ticket = place->ops->decode(place, c->x.type, op, c->out,
-                                                (uint32_t)c->out_first, coded, &c->x.refused);
+    const ss_ticket ticket = backend->ops->decode(backend, c->x.type, op, c->out,
+                                                  (uint32_t)c->out_first, coded, &c->x.refused);
     if (++c->x.decoding == SS_DECODING_MOST)
         c->x.ticket = ticket;
 }
 
 void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
 {
-    struct ss_place *place = c->x.place;
+    struct ss_backend *backend = c->x.backend;
     uint32_t first = (uint32_t)c->out_first;
     uint64_t lo, hi;
 
@@ -157,14 +157,14 @@ void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
     chunk_range(chunk, &lo, &hi);
     ss_fill_range(c, lo, hi);
     if (chunk->rep == SS_REP_DENSE) {
-        place->ops->write(place, c->x.type, ss_out_at(c, lo), chunk->val, chunk->nnz);
+        backend->ops->write(backend, c->x.type, ss_out_at(c, lo), chunk->val, chunk->nnz);
         c->dense_seen = true;
     } else {
         if (chunk->coded)
             take_coded(c, NULL, chunk->coded);
         else
-            place->ops->scatter(place, c->x.type, c->out, first, chunk->idx, chunk->val,
-                                chunk->nnz);
+            backend->ops->scatter(backend, c->x.type, c->out, first, chunk->idx, chunk->val,
+                                  chunk->nnz);
         c->result_nnz += chunk->nnz;
     }
     ss_trace_end(&c->x, SS_SPAN_SCATTER);
@@ -172,7 +172,7 @@ void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
 
 void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk)
 {
-    struct ss_place *place = c->x.place;
+    struct ss_backend *backend = c->x.backend;
     uint32_t first = (uint32_t)c->out_first;
     uint64_t lo, hi;
 
@@ -181,10 +181,10 @@ void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk)
     if (chunk->coded)
         take_coded(c, &c->op, chunk->coded);
     else if (chunk->rep == SS_REP_DENSE)
-        place->ops->reduce(place, c->x.type, c->op, ss_out_at(c, lo), chunk->val, chunk->nnz);
+        backend->ops->reduce(backend, c->x.type, c->op, ss_out_at(c, lo), chunk->val, chunk->nnz);
     else
-        place->ops->accumulate(place, c->x.type, c->op, c->out, first, chunk->idx, chunk->val,
-                               chunk->nnz);
+        backend->ops->accumulate(backend, c->x.type, c->op, c->out, first, chunk->idx, chunk->val,
+                                 chunk->nnz);
 }
 
 static void fill_under(struct ss_coll *c, const struct ss_stream *s)
@@ -197,26 +197,26 @@ static void fill_under(struct ss_coll *c, const struct ss_stream *s)
 
 void ss_result_set_stream(struct ss_coll *c, const struct ss_stream *s)
 {
-    struct ss_place *place = c->x.place;
+    struct ss_backend *backend = c->x.backend;
     uint32_t first = (uint32_t)c->out_first;
 
     if (s->nnz == 0)
         return;
     ss_trace_begin(&c->x, SS_SPAN_SCATTER, NULL, -1);
     fill_under(c, s);
-    place->ops->scatter(place, c->x.type, c->out, first, s->idx, s->val, s->nnz);
+    backend->ops->scatter(backend, c->x.type, c->out, first, s->idx, s->val, s->nnz);
     ss_trace_end(&c->x, SS_SPAN_SCATTER);
 }
 
 void ss_result_add_stream(struct ss_coll *c, const struct ss_stream *s)
 {
-    struct ss_place *place = c->x.place;
+    struct ss_backend *backend = c->x.backend;
     uint32_t first = (uint32_t)c->out_first;
 
     if (s->nnz == 0)
         return;
     fill_under(c, s);
-    place->ops->accumulate(place, c->x.type, c->op, c->out, first, s->idx, s->val, s->nnz);
+    backend->ops->accumulate(backend, c->x.type, c->op, c->out, first, s->idx, s->val, s->nnz);
 }
 
 void ss_out_result(struct ss_coll *c, struct ss_out *o, uint64_t first, uint64_t n,

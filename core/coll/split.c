@@ -15,14 +15,14 @@ int ss_split_reserve_slices(struct ss_coll *c)
     return ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, slices_bound(c));
 }
 
-/* Makes room for the reduced part in the place, if the own stream stays there. */
+/* Makes room for the reduced part in the backend, if the own stream stays there. */
 static bool reserve_there(struct ss_coll *c, struct ss_stream *part, uint64_t entries)
 {
     struct ss_held *held = &c->x.work->held[1];
     const int rank = c->x.t->rank;
 
     if (!c->own.stays || c->x.failed < 0 ||
-        !ss_held_reserve(held, c->x.place, (size_t)entries, c->x.esize,
+        !ss_held_reserve(held, c->x.backend, (size_t)entries, c->x.esize,
                          c->rounding.values != SS_VALUES_SAME))
         return false;
     *part = (struct ss_stream){.idx = held->idx.data,
@@ -78,8 +78,8 @@ struct ss_stream ss_own_slice(const struct ss_coll *c, int part)
     return s;
 }
 
-/* Starts encoding all slices but the own one in the place, in the order in which they are sent, if
- * the own stream stays there. */
+/* Starts encoding all slices but the own one in the backend, in the order in which they are sent,
+ * if the own stream stays there. */
 static void encode_slices(struct ss_coll *c, struct ss_split *s)
 {
     const int rank = c->x.t->rank, size = c->x.t->size;
@@ -177,8 +177,8 @@ void ss_harvest_start(struct ss_coll *c, struct ss_harvest *h, const struct ss_s
     h->begin = ss_span_begin(x, SS_SPAN_MERGE);
     if (x->failed == 0 && lo < hi)
         x->ticket =
-            x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo),
-                                (uint32_t)lo, part->idx, part->val, part->capacity, &h->seen);
+            x->backend->ops->scan(x->backend, x->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo),
+                                  (uint32_t)lo, part->idx, part->val, part->capacity, &h->seen);
 }
 
 bool ss_harvest_step(struct ss_coll *c, struct ss_harvest *h, struct ss_stream *part)

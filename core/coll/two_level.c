@@ -55,7 +55,8 @@ static uint64_t slice_first(const struct ss_coll *c, const struct state *s, int 
 /* ---- phases ---- */
 
 /* Acts among the ranks of this host, whose parts of the index space are their slices. */
-static int act_inside(struct ss_coll *c, struct state *s, int (*act)(struct ss_coll *c, void *state))
+static int act_inside(struct ss_coll *c, struct state *s,
+                      int (*act)(struct ss_coll *c, void *state))
 {
     struct ss_transport *all = c->x.t;
     int status;
@@ -86,9 +87,9 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->fill = (struct ss_fill){0};
     c->out = ss_out_at(c, lo);
     c->x.n = c->out_n = slice_n;
-    c->voted = (struct ss_voted){
-        .nnz_sum = at_most(voted.nnz_sum, slice_n * (uint64_t)s->group.t.size),
-        .nnz_max = at_most(voted.nnz_sum, slice_n)};
+    c->voted =
+        (struct ss_voted){.nnz_sum = at_most(voted.nnz_sum, slice_n * (uint64_t)s->group.t.size),
+                          .nnz_max = at_most(voted.nnz_sum, slice_n)};
     c->state = s->between;
     status = ss_rows(SS_KIND_ALLREDUCE)[voted.between]->step(c);
     c->state = s;
@@ -148,9 +149,9 @@ static void extract(struct ss_coll *c, struct state *s, uint64_t lo, uint64_t hi
     s->part.nnz = 0;
     s->begin = ss_span_begin(x, SS_SPAN_MERGE);
     if (x->failed == 0 && lo < hi)
-        x->ticket = x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo),
-                                        (size_t)(hi - lo), (uint32_t)first, s->part.idx,
-                                        s->part.val, s->part.capacity, &s->seen);
+        x->ticket = x->backend->ops->scan(x->backend, x->type, SS_SUM, ss_out_at(c, lo),
+                                          (size_t)(hi - lo), (uint32_t)first, s->part.idx,
+                                          s->part.val, s->part.capacity, &s->seen);
 }
 
 /* Returns true if the entries are in `part`. */
@@ -191,13 +192,13 @@ static void next_slice(struct ss_coll *c, struct state *s)
 /* Hands the entries of the slice over to the algorithm between hosts, and clears the result. */
 static void start_between(struct ss_coll *c, struct state *s)
 {
-    struct ss_place *place = c->x.place;
+    struct ss_backend *backend = c->x.backend;
 
     if (s->seen.stored < s->seen.nnz) /* more than the vote announced */
         ss_fail(&c->x, SS_ERR_MESSAGE, s->group.t.rank, SS_PHASE_REDUCE);
     if (c->x.failed == 0 && s->part.nnz > 0)
-        place->ops->clear_at(place, c->x.type, ss_out_at(c, slice_first(c, s, s->slice)), 0,
-                             s->part.idx, s->part.nnz);
+        backend->ops->clear_at(backend, c->x.type, ss_out_at(c, slice_first(c, s, s->slice)), 0,
+                               s->part.idx, s->part.nnz);
     memset(s->between, 0, sizeof s->between);
     s->stage = BETWEEN;
 }
@@ -228,7 +229,8 @@ static int step_gather(struct ss_coll *c, void *state)
     return ss_gather_step(c, state);
 }
 
-/* Makes one step of the stage. Returns SS_PENDING, or SS_OK if the next stage may follow at once. */
+/* Makes one step of the stage. Returns SS_PENDING, or SS_OK if the next stage may follow at once.
+ */
 static int step_stage(struct ss_coll *c, struct state *s)
 {
     switch (s->stage) {

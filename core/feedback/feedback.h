@@ -48,8 +48,8 @@ struct ss_feedback {
     bool resting; /* lossy, but nothing is claimed, since dense was faster */
     bool woken;   /* rested when the call began */
     bool claimed; /* claims are out of the residual */
-    bool few;     /* the place has claimed too few entries */
-    bool stays;   /* claims may stay in their place; `home` has room for them on the host */
+    bool few;     /* the backend has claimed too few entries */
+    bool stays;   /* claims may stay in their backend; `home` has room for them on the host */
     struct ss_stream home;
     bool reevaluate;     /* too few entries were claimed: asks for a new threshold */
     uint64_t topk_calls; /* registered calls of the tensor before this one */
@@ -82,7 +82,7 @@ void ss_topk_find(struct ss_feedback *f);
 /* Starts the call on its tensor, whose last call must have ended. */
 void ss_topk_start(struct ss_feedback *f);
 /* Starts the selection. Once x->ticket has settled call ss_topk_selected, or ss_topk_lost if the
- * place has failed. */
+ * backend has failed. */
 int ss_topk_select(struct ss_feedback *f);
 void ss_topk_selected(struct ss_feedback *f);
 void ss_topk_lost(struct ss_feedback *f);
@@ -97,14 +97,14 @@ void ss_topk_planned(struct ss_feedback *f, bool dense);
 size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket);
 /* Returns the share of the elements to claim from every *bucket elements; 0: from all together. */
 double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket);
-/* core/feedback/stay.c. Before the claims: moves the own stream to the place if it may stay there
- * and the place has room for so many entries. */
+/* core/feedback/stay.c. Before the claims: moves the own stream to the backend if it may stay there
+ * and the backend has room for so many entries. */
 void ss_topk_stay(struct ss_feedback *f, size_t room);
 /* Starts a survey of claims that have stayed, and takes its result. */
 void ss_topk_survey(struct ss_feedback *f);
 void ss_topk_surveyed(struct ss_feedback *f);
 /* After the vote: copies claims that have stayed to the host, unless the algorithm takes them from
- * their place (`stays`). Returns true if a copy has begun; wait for x->ticket. */
+ * their backend (`stays`). Returns true if a copy has begun; wait for x->ticket. */
 bool ss_topk_fetch(struct ss_feedback *f, bool stays);
 /* Returns algorithm + 1 of the tensor's rule, 0 if it names none. */
 uint64_t ss_topk_forced(const struct ss_feedback *f);
@@ -138,9 +138,9 @@ int ss_keep_take(struct ss_feedback *f);
 void ss_keep_start(struct ss_feedback *f);
 int ss_keep_step(struct ss_feedback *f);
 
-/* core/feedback/look.c. Starts to measure input and residual. Once the place has measured them,
- * ss_look_on starts to count values that are not finite, if the norms leave that open. If the place
- * has failed, call ss_look_forget. */
+/* core/feedback/look.c. Starts to measure input and residual. Once the backend has measured them,
+ * ss_look_on starts to count values that are not finite, if the norms leave that open. If the
+ * backend has failed, call ss_look_forget. */
 void ss_look_start(struct ss_feedback *f);
 void ss_look_on(struct ss_feedback *f);
 void ss_look_forget(struct ss_feedback *f);

@@ -47,7 +47,7 @@ void ss_guard_take(struct ss_feedback *f)
     struct ss_exchange *x = &f->c.x;
 
     x->ticket =
-        x->place->ops->sketch(x->place, x->type, f->c.in, (size_t)x->n, x->work->sketch.data);
+        x->backend->ops->sketch(x->backend, x->type, f->c.in, (size_t)x->n, x->work->sketch.data);
 }
 
 void ss_guard_start(struct ss_feedback *f)
@@ -59,7 +59,7 @@ void ss_guard_start(struct ss_feedback *f)
     f->aside -= ss_now(x);
     if (x->failed == 0)
         x->ticket =
-            x->place->ops->sketch(x->place, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
+            x->backend->ops->sketch(x->backend, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
 }
 
 static void conclude(struct ss_feedback *f, bool far)

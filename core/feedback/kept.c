@@ -41,9 +41,9 @@ int ss_keep_take(struct ss_feedback *f)
         return SS_OK;
     if (ss_buf_reserve(buf, f->comm->mem, bytes) != SS_OK)
         return SS_ERR_MEMORY;
-    x->ticket = x->place->ops->read(x->place, x->type,
-                                    ss_at_const(f->c.in, (size_t)f->keep.first, x->esize),
-                                    (size_t)f->keep.count, buf->data);
+    x->ticket = x->backend->ops->read(x->backend, x->type,
+                                      ss_at_const(f->c.in, (size_t)f->keep.first, x->esize),
+                                      (size_t)f->keep.count, buf->data);
     return SS_OK;
 }
 
@@ -60,8 +60,8 @@ static void add(struct ss_exchange *x, struct ss_in *in, int src, const struct s
         ss_fail(x, SS_ERR_MESSAGE, src, SS_PHASE_KEEP);
         return;
     }
-    x->place->ops->reduce(x->place, x->type, c->op, ss_at(c->out, chunk->first, x->esize),
-                          chunk->val, chunk->nnz);
+    x->backend->ops->reduce(x->backend, x->type, c->op, ss_at(c->out, chunk->first, x->esize),
+                            chunk->val, chunk->nnz);
 }
 
 static void add_own(struct ss_exchange *x)
@@ -69,8 +69,9 @@ static void add_own(struct ss_exchange *x)
     const struct ss_feedback *f = ss_feedback_of(x);
     const struct ss_coll *c = &f->c;
 
-    x->place->ops->reduce(x->place, x->type, c->op, ss_at(c->out, (size_t)f->keep.first, x->esize),
-                          x->work->keep.data, (size_t)f->keep.count);
+    x->backend->ops->reduce(x->backend, x->type, c->op,
+                            ss_at(c->out, (size_t)f->keep.first, x->esize), x->work->keep.data,
+                            (size_t)f->keep.count);
 }
 
 void ss_keep_start(struct ss_feedback *f)
@@ -85,8 +86,8 @@ void ss_keep_start(struct ss_feedback *f)
         ss_fail(x, SS_ERR_MEMORY, rank, SS_PHASE_KEEP);
     x->arena_used = 0;
     if (x->failed == 0) /* the algorithm may have left signed zeros */
-        x->place->ops->clear(x->place, x->type, ss_at(f->c.out, (size_t)k->first, x->esize),
-                             (size_t)k->count);
+        x->backend->ops->clear(x->backend, x->type, ss_at(f->c.out, (size_t)k->first, x->esize),
+                               (size_t)k->count);
     ss_in_start_ordered(x, &k->in, SS_PHASE_KEEP, add, add_own);
     ss_out_elements(&k->out, x->work->keep.data, false, k->first, k->count, SS_PHASE_KEEP, 0,
                     (rank + 1) % size, size - 1);

@@ -27,7 +27,7 @@ static void start_join(struct ss_feedback *f)
         x->ticket = ss_residual_measure(f->tensor, &l->residual_square);
     if (l->joins)
         x->ticket =
-            x->place->ops->square(x->place, x->type, f->c.in, (size_t)x->n, &l->input_square);
+            x->backend->ops->square(x->backend, x->type, f->c.in, (size_t)x->n, &l->input_square);
 }
 
 void ss_look_start(struct ss_feedback *f)
@@ -73,6 +73,6 @@ void ss_look_on(struct ss_feedback *f)
     f->input_square = l->input_square;
     if (!sum_is_finite(f))
         x->ticket =
-            x->place->ops->not_finite(x->place, x->type, f->c.in, ss_residual_values(f->tensor),
-                                      (size_t)x->n, &l->not_finite);
+            x->backend->ops->not_finite(x->backend, x->type, f->c.in, ss_residual_values(f->tensor),
+                                        (size_t)x->n, &l->not_finite);
 }

@@ -1,5 +1,5 @@
-/* Claims that stay in the place of the buffers: reserves room for them, surveys them for the vote,
- * and copies them to the host unless the algorithm takes them from their place. */
+/* Claims that stay in the backend of the buffers: reserves room for them, surveys them for the
+ * vote, and copies them to the host unless the algorithm takes them from their backend. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ void ss_topk_stay(struct ss_feedback *f, size_t room)
     f->home = c->own;
     c->own_parts = NULL;
     if (!f->stays || ss_buf_reserve(survey, x->mem, bytes) != SS_OK ||
-        !ss_held_reserve(held, x->place, room, x->esize,
+        !ss_held_reserve(held, x->backend, room, x->esize,
                          f->comm->settings->values != SS_VALUES_SAME))
         return;
     memset(survey->data, 0, bytes);
@@ -36,8 +36,8 @@ void ss_topk_survey(struct ss_feedback *f)
 
     for (size_t p = 0; p <= size; p++)
         cuts[p] = (uint32_t)ss_coll_part(c, (int)p);
-    x->ticket = x->place->ops->survey(x->place, x->type, c->own.idx, c->own.val, c->own.nnz, cuts,
-                                      size, shares);
+    x->ticket = x->backend->ops->survey(x->backend, x->type, c->own.idx, c->own.val, c->own.nnz,
+                                        cuts, size, shares);
 }
 
 void ss_topk_surveyed(struct ss_feedback *f)
@@ -56,7 +56,7 @@ bool ss_topk_fetch(struct ss_feedback *f, bool stays)
     struct ss_exchange *x = &c->x;
     const struct ss_stream there = c->own;
 
-    /* The place's kernels round values to these types alone. */
+    /* The backend's kernels round values to these types alone. */
     const enum ss_values values = f->comm->settings->values;
     stays =
         stays && (values == SS_VALUES_SAME || values == SS_VALUES_BF16 || values == SS_VALUES_Q8);
@@ -64,7 +64,7 @@ bool ss_topk_fetch(struct ss_feedback *f, bool stays)
         return false;
     c->own = f->home;
     c->own.nnz = there.nnz;
-    x->place->ops->read(x->place, SS_I32, there.idx, there.nnz, c->own.idx);
-    x->ticket = x->place->ops->read(x->place, x->type, there.val, there.nnz, c->own.val);
+    x->backend->ops->read(x->backend, SS_I32, there.idx, there.nnz, c->own.idx);
+    x->ticket = x->backend->ops->read(x->backend, x->type, there.val, there.nnz, c->own.val);
     return true;
 }

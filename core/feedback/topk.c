@@ -44,11 +44,11 @@ static void tell_lost(struct ss_feedback *f, double norm)
     f->comm->warning_own = true;
 }
 
-/* Moves the residual to the place of the buffers. Returns false if it has no room there. */
+/* Moves the residual to the backend of the buffers. Returns false if it has no room there. */
 static bool follow(struct ss_feedback *f)
 {
     struct ss_tensor *t = f->tensor;
-    const int status = ss_residual_move(t, f->c.x.place);
+    const int status = ss_residual_move(t, f->c.x.backend);
     const double lost = ss_residual_lost(f->comm->tensors);
 
     if (lost > 0)
@@ -68,7 +68,7 @@ static struct ss_tensor_call call_of(const struct ss_feedback *f,
         .site = f->site.hash,
         .path = f->site.path,
         .address = f->site.buffer ? f->site.buffer : f->c.out,
-        .place = x->place,
+        .backend = x->backend,
         .overlaps = f->nonblocking,
         .type = x->type,
         .op = f->c.op,
@@ -185,19 +185,20 @@ int ss_topk_select(struct ss_feedback *f)
 
     f->k = wanted_of_all(f, k, bucket);
     size_t room = bucket > 0 ? f->k : ss_claim_limit(k);
-    struct ss_place_need need = {.n = n, .entries = room, .k = k, .bucket = (size_t)bucket};
+    struct ss_backend_need need = {.n = n, .entries = room, .k = k, .bucket = (size_t)bucket};
     if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK || ss_keep_take(f) != SS_OK ||
         ss_guard_reserve(f) != SS_OK || /* once claimed, nothing may fail */
-        x->place->ops->reserve(x->place, x->type, &need) != SS_OK)
+        x->backend->ops->reserve(x->backend, x->type, &need) != SS_OK)
         return SS_ERR_MEMORY;
     f->threshold_before = t->threshold;
     ss_topk_stay(f, room);
     if (bucket > 0)
-        x->ticket = x->place->ops->claim_buckets(x->place, x->type, g, r, n, (uint32_t)first, k,
-                                                 (size_t)bucket, c->own.idx, c->own.val, seen);
+        x->ticket = x->backend->ops->claim_buckets(x->backend, x->type, g, r, n, (uint32_t)first, k,
+                                                   (size_t)bucket, c->own.idx, c->own.val, seen);
     else
-        x->ticket = x->place->ops->claim(x->place, &t->threshold, x->type, g, r, n, (uint32_t)first,
-                                         k, c->own.idx, c->own.val, seen, &f->few);
+        x->ticket =
+            x->backend->ops->claim(x->backend, &t->threshold, x->type, g, r, n, (uint32_t)first, k,
+                                   c->own.idx, c->own.val, seen, &f->few);
     guard(f);
     return SS_OK;
 }
@@ -342,7 +343,7 @@ void ss_topk_recipe(struct ss_feedback *f, bool global)
     }
     if (s->values != SS_VALUES_SAME && c->own.stays) {
         c->claims.own_error = w->held[0].error.data;
-        x->place->ops->clear(x->place, x->type, c->claims.own_error, entries);
+        x->backend->ops->clear(x->backend, x->type, c->claims.own_error, entries);
     } else if (s->values != SS_VALUES_SAME) {
         if (ss_buf_reserve_voted(&w->own_error, f->comm->mem, entries * x->esize) != SS_OK) {
             ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
@@ -410,9 +411,10 @@ void ss_topk_undo(struct ss_feedback *f)
 
     if (!f->claimed)
         return;
-    x->place->ops->undo(x->place, x->type, ss_at_const(c->in, (size_t)f->select_first, x->esize),
-                        ss_residual_at(f->tensor, f->select_first), f->select_stop,
-                        (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
+    x->backend->ops->undo(x->backend, x->type,
+                          ss_at_const(c->in, (size_t)f->select_first, x->esize),
+                          ss_residual_at(f->tensor, f->select_first), f->select_stop,
+                          (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
     f->tensor->threshold = f->threshold_before;
     f->claimed = false;
 }

@@ -8,17 +8,17 @@
 /* Hosts are numbered in the order of their first ranks, and the ranks of a host in rank order. The
  * same on all ranks. */
 struct ss_layout {
-    int size;   /* ranks */
-    int hosts;  /* hosts, 1 or more */
-    int most;   /* ranks of the largest host */
+    int size;             /* ranks */
+    int hosts;            /* hosts, 1 or more */
+    int most;             /* ranks of the largest host */
     uint64_t slice_least; /* least elements of a slice, if there is more than one */
-    int *host;  /* host of each rank */
-    int *local; /* number of each rank on its host */
-    int *first; /* index in `ranks` of each host's first rank; hosts + 1 values */
-    int *ranks; /* ranks, host after host */
-    uint64_t *ids; /* of each rank: equal on the ranks of a host */
-    int *ring;  /* position of each rank on a ring whose neighbours are on different hosts, as far
-                   as there are enough hosts */
+    int *host;            /* host of each rank */
+    int *local;           /* number of each rank on its host */
+    int *first;           /* index in `ranks` of each host's first rank; hosts + 1 values */
+    int *ranks;           /* ranks, host after host */
+    uint64_t *ids;        /* of each rank: equal on the ranks of a host */
+    int *ring;   /* position of each rank on a ring whose neighbours are on different hosts, as far
+                    as there are enough hosts */
     int *around; /* ranks in the order of the ring */
 };
 

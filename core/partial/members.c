@@ -122,7 +122,7 @@ static void measure(struct ss_tensor *t)
 {
     double square = ss_residual_square(t);
 
-    if (ss_place_wait(&ss_host, ss_residual_measure(t, &square)) == SS_OK)
+    if (ss_backend_wait(&ss_host, ss_residual_measure(t, &square)) == SS_OK)
         ss_residual_measured(t, square);
 }
 
@@ -177,7 +177,7 @@ static void select_from(struct ss_rounds *r, struct ss_member *m, const void *g,
     else
         ticket = ss_host.ops->claim(&ss_host, &t->threshold, t->type, g, residual, n, 0, m->k,
                                     c->own.idx, c->own.val, seen, &few);
-    ss_place_wait(&ss_host, ticket);
+    ss_backend_wait(&ss_host, ticket);
     if (few)
         ss_threshold_reevaluate(&t->threshold);
 }
@@ -273,7 +273,7 @@ int ss_member_room(struct ss_rounds *r, const struct ss_member *m, struct ss_mem
     x->t = r->t;
     x->work = &r->work;
     x->mem = mem;
-    x->place = &ss_host;
+    x->backend = &ss_host;
     x->n = c->out_n = m->n;
     x->esize = ss_type_size(m->type);
     x->type = SS_F64; /* the type of messages of rounds that this rank does not know */
@@ -329,7 +329,7 @@ int ss_rounds_admit(struct ss_rounds *r, struct ss_tensor *tensor, uint64_t code
 {
     struct ss_member *m = ss_member_of(r, tensor);
 
-    if (!ss_residual_there(tensor) || tensor->residual.place != &ss_host ||
+    if (!ss_residual_there(tensor) || tensor->residual.backend != &ss_host ||
         r->stage != SS_ROUND_NONE)
         return SS_ERR_MEMORY;
     if (m)

@@ -119,7 +119,7 @@ static void set_exchange(struct ss_rounds *r, const struct ss_member *m, uint32_
     x->t = r->t;
     x->work = &r->work;
     x->mem = r->mem;
-    x->place = &ss_host;
+    x->backend = &ss_host;
     x->coding = r->s.coding;
     x->type = m ? m->type : SS_F64;
     x->esize = ss_type_size(x->type);

@@ -31,7 +31,7 @@ double ss_cost_rounding(const struct ss_shape *s, enum ss_values values, double 
 double ss_cost_rounding_there(const struct ss_shape *s, enum ss_values values, double out,
                               double in)
 {
-    return values == SS_VALUES_SAME ? 0 : s->place.encode * (ROUNDING * out + READING * in);
+    return values == SS_VALUES_SAME ? 0 : s->backend.encode * (ROUNDING * out + READING * in);
 }
 
 double ss_cost_leave(const struct ss_shape *s, double nnz)
@@ -39,22 +39,22 @@ double ss_cost_leave(const struct ss_shape *s, double nnz)
     if (!s->topk)
         return s->code * nnz;
     /* one for the lengths, one for the messages */
-    return s->place.encode * nnz + 2 * s->place.wait;
+    return s->backend.encode * nnz + 2 * s->backend.wait;
 }
 
 double ss_cost_take(const struct ss_shape *s, double nnz, double senders)
 {
-    return s->place.decode * nnz + s->place.message * (senders + nnz / SS_CHUNK_ENTRIES);
+    return s->backend.decode * nnz + s->backend.message * (senders + nnz / SS_CHUNK_ENTRIES);
 }
 
 double ss_cost_put(const struct ss_shape *s, double nnz)
 {
-    return s->place.put * nnz + s->place.message * (1 + nnz / SS_CHUNK_ENTRIES);
+    return s->backend.put * nnz + s->backend.message * (1 + nnz / SS_CHUNK_ENTRIES);
 }
 
 double ss_cost_cross(const struct ss_shape *s, double bytes)
 {
-    return s->place.cross * bytes + s->place.wait;
+    return s->backend.cross * bytes + s->backend.wait;
 }
 
 double ss_cost_harvest(const struct ss_shape *s, double nnz, double part_n)

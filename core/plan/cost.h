@@ -29,16 +29,16 @@ double ss_cost_bytes_as(const struct ss_shape *s, enum ss_values values, double 
 double ss_cost_stream_bytes(const struct ss_shape *s, double nnz, double n);
 
 /* Returns the seconds to turn nnz entries of the own stream into messages. A claimed stream has
- * stayed in its place and is encoded there; other streams cost s->code per entry. */
+ * stayed in its backend and is encoded there; other streams cost s->code per entry. */
 double ss_cost_leave(const struct ss_shape *s, double nnz);
 
 /* Returns the seconds to decode received entries of `senders` streams into a vector of the
- * place. */
+ * backend. */
 double ss_cost_take(const struct ss_shape *s, double nnz, double senders);
-/* Returns the seconds to write entries of the host into a vector of the place. */
+/* Returns the seconds to write entries of the host into a vector of the backend. */
 double ss_cost_put(const struct ss_shape *s, double nnz);
 
-/* Returns the seconds until the host has read bytes of a vector of the place, or has written
+/* Returns the seconds until the host has read bytes of a vector of the backend, or has written
  * them. */
 double ss_cost_cross(const struct ss_shape *s, double bytes);
 
@@ -47,7 +47,7 @@ double ss_cost_harvest(const struct ss_shape *s, double nnz, double part_n);
 
 /* Returns the seconds to round `out` values and decode `in` values on the host. */
 double ss_cost_rounding(const struct ss_shape *s, enum ss_values values, double out, double in);
-/* Returns the seconds to round `out` values and decode `in` values in the place. */
+/* Returns the seconds to round `out` values and decode `in` values in the backend. */
 double ss_cost_rounding_there(const struct ss_shape *s, enum ss_values values, double out,
                               double in);
 

@@ -50,8 +50,8 @@ static double total(const struct ss_shape *s, const struct ss_estimate *e, enum 
 
     if (a == SS_DENSE)
         return e->wire + e->serial;
-    double beside = e->overlap + s->place.fill * cleared * (double)ss_type_size(s->type);
-    return s->scan * scanned + s->vote + e->serial + s->place.wait + ss_max(e->wire, beside) +
+    double beside = e->overlap + s->backend.fill * cleared * (double)ss_type_size(s->type);
+    return s->scan * scanned + s->vote + e->serial + s->backend.wait + ss_max(e->wire, beside) +
            0.1 * ss_min(e->wire, beside);
 }
 

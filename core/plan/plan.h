@@ -3,9 +3,9 @@
 #ifndef CORE_PLAN_PLAN_H
 #define CORE_PLAN_PLAN_H
 
+#include "core/backend/backend_costs.h"
 #include "core/base/kind.h"
 #include "core/net/layout.h"
-#include "core/place/place_costs.h"
 #include "core/vote/vote.h"
 #include "core/wire/values.h"
 #include "core/wire/wire.h"
@@ -43,16 +43,16 @@ struct ss_shape {
     uint32_t bucket;          /* values per scale */
     bool learn;               /* correct predictions by the lane's measurements */
     uint64_t nnz_sum, nnz_max, part_max, memory_min;
-    uint64_t k;                     /* top-k: entries asked for */
-    double alpha, beta;             /* seconds, seconds per byte */
+    uint64_t k;                       /* top-k: entries asked for */
+    double alpha, beta;               /* seconds, seconds per byte */
     const struct ss_layout *layout;   /* hosts of the ranks, NULL: one rank on each */
     bool deep;                        /* an algorithm on two levels may run */
     enum ss_algorithm between;        /* forced between hosts, SS_AUTO: choose */
     double beta_between;              /* of messages between hosts; beta is a mean over all peers */
     double alpha_inside, beta_inside; /* of messages inside a host */
     double scan, code, merge, fill; /* costs of the host: seconds per element, entry, entry, byte */
-    struct ss_place_costs place;    /* costs of the place of inputs and results */
-    double vote;                    /* seconds */
+    struct ss_backend_costs backend; /* costs of the backend of inputs and results */
+    double vote;                     /* seconds */
 };
 
 /* Cost of a collective without clearing its result: time on the wire, work that overlaps with it,
@@ -72,7 +72,7 @@ struct ss_row {
     /* if values are not rounded, an element of the result has the same bits for any n and any other
      * elements */
     bool elementwise;
-    bool stays; /* the own stream may stay in the place and be encoded there */
+    bool stays; /* the own stream may stay in the backend and be encoded there */
     bool deep;  /* acts on two levels (struct ss_shape, deep) */
     struct ss_estimate (*cost)(const struct ss_shape *shape, const struct ss_history *history);
     /* Returns the most work space of any rank in bytes. */

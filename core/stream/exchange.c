@@ -22,7 +22,7 @@ void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase)
 
 int ss_exchange_poll(struct ss_exchange *x)
 {
-    int status = x->ticket == 0 ? SS_OK : x->place->ops->poll(x->place, x->ticket);
+    int status = x->ticket == 0 ? SS_OK : x->backend->ops->poll(x->backend, x->ticket);
 
     if (status == SS_PENDING)
         return SS_PENDING;

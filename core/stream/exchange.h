@@ -3,10 +3,10 @@
 #ifndef CORE_STREAM_EXCHANGE_H
 #define CORE_STREAM_EXCHANGE_H
 
+#include "core/backend/backend.h"
 #include "core/base/mem.h"
 #include "core/base/spans.h"
 #include "core/net/subset.h"
-#include "core/place/place.h"
 #include "core/stream/work.h"
 #include "core/wire/wire.h"
 
@@ -17,7 +17,7 @@ struct ss_in;
  * a header for error messages, so that a failing rank needs no memory to report its failure. */
 enum { SS_SEND_SLOTS = 32, SS_RECV_WINDOW = 16 };
 
-/* Most chunks that a place decodes before the exchange waits for it. The place keeps copies of
+/* Most chunks that a backend decodes before the exchange waits for it. The backend keeps copies of
  * chunks that it has not decoded yet. */
 enum { SS_DECODING_MOST = 32 };
 struct ss_send_slot {
@@ -33,10 +33,10 @@ struct ss_exchange {
     const struct ss_subset *group;
     struct ss_work *work;
     struct ss_mem *mem;
-    struct ss_place *place; /* place of input and result */
-    ss_ticket ticket;       /* operation of the place that the exchange waits for, 0: none */
-    atomic_int refused;     /* rank whose message the place found malformed, plus 1; 0: none */
-    unsigned decoding;      /* chunks given to the place to decode since the exchange last waited */
+    struct ss_backend *backend; /* backend of input and result */
+    ss_ticket ticket;           /* operation of the backend that the exchange waits for, 0: none */
+    atomic_int refused; /* rank whose message the backend found malformed, plus 1; 0: none */
+    unsigned decoding;  /* chunks given to the backend to decode since the exchange last waited */
     enum ss_coding coding;
     enum ss_type type;
     size_t esize;    /* bytes of an element */
@@ -63,12 +63,12 @@ struct ss_stream {
     void *val;
     size_t nnz;
     size_t capacity;
-    bool stays;      /* idx and val are in the place */
+    bool stays;      /* idx and val are in the backend */
     uint64_t lo, hi; /* range of all indices */
 };
 
-/* Records the first failure of the call. peer: a rank of x->t. From now on the rank sends error headers and drops entries
- * that it receives. */
+/* Records the first failure of the call. peer: a rank of x->t. From now on the rank sends error
+ * headers and drops entries that it receives. */
 void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase);
 
 /* Polls x->ticket. Returns SS_OK, SS_PENDING or SS_ERR_DEVICE. */

@@ -44,7 +44,7 @@ int ss_in_reserve(struct ss_exchange *x, bool rounded)
         (rounded &&
          ss_buf_reserve(&work->values, x->mem, SS_CHUNK_ENTRIES * sizeof(double)) != SS_OK))
         return SS_ERR_MEMORY;
-    if (x->place->ops->remote &&
+    if (x->backend->ops->remote &&
         ss_buf_reserve(&work->staging, x->mem, SS_CHUNK_ENTRIES * sizeof(double)) != SS_OK)
         return SS_ERR_MEMORY;
     return ss_buf_reserve(&work->inbox, x->mem, inbox);
@@ -128,11 +128,11 @@ static void start_peers(struct ss_exchange *x, struct ss_in *in)
     }
 }
 
-/* Returns true if the place decodes chunks itself. The host decodes its own, and those of places
- * whose memory it can access. */
+/* Returns true if the backend decodes chunks itself. The host decodes its own, and those of
+ * backends whose memory it can access. */
 static bool leaves_coded(const struct ss_exchange *x, const struct ss_in *in)
 {
-    return in->coded_too && x->place->ops->remote && x->place->ops->decode;
+    return in->coded_too && x->backend->ops->remote && x->backend->ops->decode;
 }
 
 static uint32_t last_index(const struct ss_chunk *chunk)
@@ -197,7 +197,7 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     ss_span_end(x, SS_SPAN_MERGE, decoded);
 }
 
-/* Returns true if the place has enough chunks to decode; messages then wait in the inbox. */
+/* Returns true if the backend has enough chunks to decode; messages then wait in the inbox. */
 static bool is_crowded(struct ss_exchange *x, const struct ss_in *in)
 {
     if (x->decoding < SS_DECODING_MOST)

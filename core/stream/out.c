@@ -51,8 +51,8 @@ void ss_out_encode_parts(struct ss_exchange *x, const struct ss_stream *s,
                                     .parts = parts,
                                     .count = count};
 
-    x->ticket = x->place->ops->encode(x->place, x->type, &what,
-                                      (unsigned char *)x->work->arena.data + x->arena_used, ends);
+    x->ticket = x->backend->ops->encode(x->backend, x->type, &what,
+                                        (unsigned char *)x->work->arena.data + x->arena_used, ends);
 }
 
 void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error)
@@ -86,8 +86,8 @@ static bool opened(struct ss_exchange *x, struct ss_out *o)
     if (!o->placed)
         return true;
     if (!o->opened)
-        x->ticket = x->place->ops->open(x->place, x->type, from, next_entries(o),
-                                        x->work->staging.data, &o->opened);
+        x->ticket = x->backend->ops->open(x->backend, x->type, from, next_entries(o),
+                                          x->work->staging.data, &o->opened);
     return ss_settled(x, (enum ss_phase)o->phase);
 }
 
@@ -121,7 +121,7 @@ static int encode_next(struct ss_exchange *x, struct ss_out *o)
     else
         o->len = ss_wire_encode(msg, &key, x->coding, o->idx + o->pos, val, entries, last, round);
     if (o->placed)
-        x->place->ops->close(x->place, x->type, from, entries, val);
+        x->backend->ops->close(x->backend, x->type, from, entries, val);
     o->opened = NULL;
     o->msg = msg;
     o->pos += entries;
@@ -146,7 +146,7 @@ void ss_out_encode_ahead(struct ss_exchange *x, struct ss_out *o)
     ss_out_ahead(x, o);
 }
 
-/* Encodes a stream that stays in the place. Returns false while the place is encoding. */
+/* Encodes a stream that stays in the backend. Returns false while the backend is encoding. */
 static bool ahead_there(struct ss_exchange *x, struct ss_out *o)
 {
     const struct ss_stream s = {.idx = (uint32_t *)(uintptr_t)o->idx, .val = o->val};

@@ -10,9 +10,9 @@
  * ranks at once, the slots would fill with messages to ranks that do not receive yet. */
 struct ss_out {
     bool dense;
-    bool placed; /* dense: val is in the place */
-    bool stays;  /* sparse: idx, val and error are in the place, which encodes them */
-    bool asked;  /* stays: the place is encoding */
+    bool placed; /* dense: val is in the backend */
+    bool stays;  /* sparse: idx, val and error are in the backend, which encodes them */
+    bool asked;  /* stays: the backend is encoding */
     struct ss_part part;
     size_t end;
     const uint32_t *idx;
@@ -52,13 +52,13 @@ void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, un
 /* Starts sending the messages in the arena from byte `begin` to `end`. */
 void ss_out_messages(struct ss_out *o, size_t begin, size_t end, enum ss_phase phase,
                      unsigned round, int dst, int ndst);
-/* Starts encoding parts of a stream that stays in the place into the arena, under x->ticket.
+/* Starts encoding parts of a stream that stays in the backend into the arena, under x->ticket.
  * ends[i] becomes the end of part i in bytes from the first part. `error` is parallel to the
  * stream. */
 void ss_out_encode_parts(struct ss_exchange *x, const struct ss_stream *s,
                          const struct ss_rounding *how, void *error, enum ss_phase phase,
                          const struct ss_part *parts, size_t count, size_t *ends);
-/* Starts sending n elements at val as first, first + 1, ... If `placed`, val is in the place. */
+/* Starts sending n elements at val as first, first + 1, ... If `placed`, val is in the backend. */
 void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, uint64_t n,
                      enum ss_phase phase, unsigned round, int dst, int ndst);
 
@@ -66,7 +66,7 @@ void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, u
  * to `error` (parallel to the values, or NULL). Does nothing if `how` is SS_VALUES_SAME. */
 void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error);
 /* Starts to encode all of `o`, just started, before anything is posted. A stream on the host is
- * encoded at once; a dense range in a remote place may take until ss_out_ahead returns true.
+ * encoded at once; a dense range in a remote backend may take until ss_out_ahead returns true.
  * Afterwards the values are rounded and may change. */
 void ss_out_encode_ahead(struct ss_exchange *x, struct ss_out *o);
 /* Returns true if everything is encoded or nothing was to be encoded ahead. */

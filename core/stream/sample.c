@@ -1,4 +1,4 @@
-/* Implements samples: makes room and asks the place for the runs. */
+/* Implements samples: makes room and asks the backend for the runs. */
 #include "core/stream/sample.h"
 
 int ss_sample_reserve(struct ss_exchange *x, struct ss_sample *s, size_t runs, size_t elements)
@@ -11,5 +11,5 @@ int ss_sample_reserve(struct ss_exchange *x, struct ss_sample *s, size_t runs, s
 void ss_sample_take(struct ss_exchange *x, struct ss_sample *s, const void *v, size_t count)
 {
     x->ticket =
-        x->place->ops->runs(x->place, x->type, v, ss_sample_places(s), count, s->values.data);
+        x->backend->ops->runs(x->backend, x->type, v, ss_sample_places(s), count, s->values.data);
 }

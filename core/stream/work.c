@@ -1,9 +1,9 @@
-/* Counts and frees work space, and holds memory of places. */
+/* Counts and frees work space, and holds memory of backends. */
 #include "core/stream/work.h"
 
 #include <stddef.h>
 
-#include "core/place/place.h"
+#include "core/backend/backend.h"
 
 size_t ss_work_kept(const struct ss_work *w)
 {
@@ -26,50 +26,50 @@ void ss_work_drop(struct ss_work *w)
     ss_buf_free(&w->part_error);
 }
 
-/* Number of host buffers, which precede those of places in struct ss_work. */
+/* Number of host buffers, which precede those of backends in struct ss_work. */
 enum { BUFFERS = offsetof(struct ss_work, held) / sizeof(struct ss_buf) };
 _Static_assert(offsetof(struct ss_work, held) % sizeof(struct ss_buf) == 0, "nothing but buffers");
 
 static void let_go(struct ss_held *h)
 {
-    if (!h->place)
+    if (!h->backend)
         return;
-    h->place->ops->drop(h->place, &h->idx);
-    h->place->ops->drop(h->place, &h->val);
-    h->place->ops->drop(h->place, &h->error);
-    h->place = NULL;
+    h->backend->ops->drop(h->backend, &h->idx);
+    h->backend->ops->drop(h->backend, &h->val);
+    h->backend->ops->drop(h->backend, &h->error);
+    h->backend = NULL;
 }
 
 /* Makes `buf` at least `bytes` long. A buffer that grows is replaced; its contents are not
  * needed. */
-static bool make(struct ss_place *place, struct ss_buf *buf, size_t bytes)
+static bool make(struct ss_backend *backend, struct ss_buf *buf, size_t bytes)
 {
     if (buf->size >= bytes)
         return true;
-    place->ops->drop(place, buf);
-    return place->ops->make(place, NULL, buf, bytes + bytes / 8) == SS_OK;
+    backend->ops->drop(backend, buf);
+    return backend->ops->make(backend, NULL, buf, bytes + bytes / 8) == SS_OK;
 }
 
 static bool reserve(struct ss_held *held, size_t entries, size_t esize, bool errors)
 {
-    return make(held->place, &held->idx, entries * sizeof(uint32_t)) &&
-           make(held->place, &held->val, entries * esize) &&
-           (!errors || make(held->place, &held->error, entries * esize));
+    return make(held->backend, &held->idx, entries * sizeof(uint32_t)) &&
+           make(held->backend, &held->val, entries * esize) &&
+           (!errors || make(held->backend, &held->error, entries * esize));
 }
 
-/* A place that a call has left was freed by let_go; a new place at its address is not
- * distinguished, since places are few and long-lived. */
-bool ss_held_reserve(struct ss_held *held, struct ss_place *place, size_t entries, size_t esize,
+/* A backend that a call has left was freed by let_go; a new backend at its address is not
+ * distinguished, since backends are few and long-lived. */
+bool ss_held_reserve(struct ss_held *held, struct ss_backend *backend, size_t entries, size_t esize,
                      bool errors)
 {
     entries++;
-    if (held->place && held->place != place) {
+    if (held->backend && held->backend != backend) {
         let_go(held);
         held->refused = 0;
     }
     if (held->refused > 0 && entries >= held->refused && ++held->calls < SS_HELD_TRIES)
         return false;
-    held->place = place;
+    held->backend = backend;
     held->calls = 0;
     if (reserve(held, entries, esize, errors)) {
         held->refused = 0;

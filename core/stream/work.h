@@ -12,12 +12,12 @@ struct ss_sample {
     struct ss_buf runs, values;
 };
 
-/* Entries that stay in the place of a call's buffers, and their rounding errors. */
-struct ss_place;
+/* Entries that stay in the backend of a call's buffers, and their rounding errors. */
+struct ss_backend;
 struct ss_held {
-    struct ss_place *place;
+    struct ss_backend *backend;
     struct ss_buf idx, val, error;
-    size_t refused; /* entries for which the place had no memory, 0: none */
+    size_t refused; /* entries for which the backend had no memory, 0: none */
     unsigned calls; /* calls that have asked for as many since then */
 };
 
@@ -25,24 +25,24 @@ struct ss_held {
 enum { SS_STREAM_BETWEEN = 3, SS_STREAMS };
 
 struct ss_work {
-    struct ss_buf own_idx, own_val; /* the scanned input */
-    struct ss_buf idx[SS_STREAMS], val[SS_STREAMS];   /* streams that an algorithm builds */
-    struct ss_buf arena;            /* encoded messages in flight */
-    struct ss_buf inbox;            /* receive buffers */
-    struct ss_buf scratch;          /* decoded indices of one chunk */
-    struct ss_buf pieces;           /* flags of the pieces of the result that are cleared */
-    struct ss_buf values;           /* decoded values of one chunk */
-    struct ss_buf staging;          /* elements of one chunk of a remote place */
-    struct ss_buf own_error;        /* top-k: see struct ss_claims */
+    struct ss_buf own_idx, own_val;                 /* the scanned input */
+    struct ss_buf idx[SS_STREAMS], val[SS_STREAMS]; /* streams that an algorithm builds */
+    struct ss_buf arena;                            /* encoded messages in flight */
+    struct ss_buf inbox;                            /* receive buffers */
+    struct ss_buf scratch;                          /* decoded indices of one chunk */
+    struct ss_buf pieces;    /* flags of the pieces of the result that are cleared */
+    struct ss_buf values;    /* decoded values of one chunk */
+    struct ss_buf staging;   /* elements of one chunk of a remote backend */
+    struct ss_buf own_error; /* top-k: see struct ss_claims */
     struct ss_buf marks;
     struct ss_buf part_error;
     struct ss_buf agree;     /* messages of small agreements (core/stream/agreement.h) */
     struct ss_buf sketch;    /* sketch of the input, for GUARD */
     struct ss_buf keep;      /* elements that a rule keeps */
     struct ss_sample sample; /* sample of the input, for its density or for observe */
-    struct ss_buf survey;    /* survey of the own stream, if it stays in its place */
+    struct ss_buf survey;    /* survey of the own stream, if it stays in its backend */
     struct ss_buf borders;   /* borders of slices (core/coll/two_level.c) */
-    struct ss_buf leaving;   /* parts of the own stream while the place encodes them */
+    struct ss_buf leaving;   /* parts of the own stream while the backend encodes them */
 
     struct ss_held held[2]; /* the own stream; its reduced part */
 };
@@ -56,11 +56,11 @@ size_t ss_work_size(const struct ss_work *work);
 /* Frees everything. */
 void ss_work_free(struct ss_work *work);
 
-/* Makes room in the place for `entries` entries of `esize` bytes and, with `errors`, for their
+/* Makes room in the backend for `entries` entries of `esize` bytes and, with `errors`, for their
  * errors. If there is no room, frees what there was and returns false. Making memory may block on
  * the device, so that a refused size is tried again only once in SS_HELD_TRIES calls. */
 enum { SS_HELD_TRIES = 16 };
-bool ss_held_reserve(struct ss_held *held, struct ss_place *place, size_t entries, size_t esize,
+bool ss_held_reserve(struct ss_held *held, struct ss_backend *backend, size_t entries, size_t esize,
                      bool errors);
 
 #endif

@@ -1,4 +1,4 @@
-/* The residual, reached through the operations of its place. */
+/* The residual, reached through the operations of its backend. */
 #include "core/tensor/residual.h"
 
 #include "core/compute/vector.h"
@@ -18,9 +18,9 @@ const void *ss_residual_values(const struct ss_tensor *t)
 
 int ss_residual_read(const struct ss_tensor *t, void *to)
 {
-    struct ss_place *p = t->residual.place;
+    struct ss_backend *p = t->residual.backend;
 
-    return ss_place_wait(p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->n, to));
+    return ss_backend_wait(p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->n, to));
 }
 
 bool ss_residual_make(struct ss_tensor *t)
@@ -29,8 +29,8 @@ bool ss_residual_make(struct ss_tensor *t)
 
     if (values->data)
         return true;
-    if (t->residual.place->ops->make(t->residual.place, t->owner->mem, values,
-                                     (size_t)t->n * ss_type_size(t->type)) != SS_OK)
+    if (t->residual.backend->ops->make(t->residual.backend, t->owner->mem, values,
+                                       (size_t)t->n * ss_type_size(t->type)) != SS_OK)
         return false;
     struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
     lane->residuals++;
@@ -43,20 +43,20 @@ void ss_residual_drop(struct ss_tensor *t)
 {
     if (t->residual.values.data)
         t->owner->lanes[t->lane].residuals--;
-    t->residual.place->ops->drop(t->residual.place, &t->residual.values);
+    t->residual.backend->ops->drop(t->residual.backend, &t->residual.values);
     t->fresh = false;
 }
 
 void ss_residual_clear(struct ss_tensor *t)
 {
-    t->residual.place->ops->clear(t->residual.place, t->type, t->residual.values.data,
-                                  (size_t)t->n);
+    t->residual.backend->ops->clear(t->residual.backend, t->type, t->residual.values.data,
+                                    (size_t)t->n);
     t->residual.square = 0;
 }
 
 ss_ticket ss_residual_measure(const struct ss_tensor *t, double *square)
 {
-    struct ss_place *p = t->residual.place;
+    struct ss_backend *p = t->residual.backend;
 
     return p->ops->square(p, t->type, t->residual.values.data, (size_t)t->n, square);
 }
@@ -68,7 +68,7 @@ void ss_residual_measured(struct ss_tensor *t, double square)
 
 static bool is_lost(const struct ss_tensor *t)
 {
-    struct ss_place *p = t->residual.place;
+    struct ss_backend *p = t->residual.backend;
 
     return ss_residual_there(t) && p->ops->lost && p->ops->lost(p);
 }
@@ -78,8 +78,8 @@ double ss_residual_norm(struct ss_tensor *t)
     double square = 0;
 
     if (ss_residual_there(t) && !is_lost(t) &&
-        ss_place_wait(t->residual.place, ss_residual_measure(t, &square)) != SS_OK)
-        square = 0; /* the place has failed */
+        ss_backend_wait(t->residual.backend, ss_residual_measure(t, &square)) != SS_OK)
+        square = 0; /* the backend has failed */
     return t->residual.norm = ss_root(square);
 }
 
@@ -90,8 +90,8 @@ void ss_residual_claimed(struct ss_tensor *t, double square)
 
 void ss_residual_add(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count)
 {
-    t->residual.place->ops->add_at(t->residual.place, t->type, t->residual.values.data, 0, idx, val,
-                                   count);
+    t->residual.backend->ops->add_at(t->residual.backend, t->type, t->residual.values.data, 0, idx,
+                                     val, count);
 }
 
 void ss_residual_return(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count)
@@ -102,14 +102,14 @@ void ss_residual_return(struct ss_tensor *t, const uint32_t *idx, const void *va
 
 void ss_residual_add_dense(struct ss_tensor *t, uint64_t first, const void *val, size_t count)
 {
-    t->residual.place->ops->add_dense(t->residual.place, t->type, ss_residual_at(t, first), val,
-                                      count);
+    t->residual.backend->ops->add_dense(t->residual.backend, t->type, ss_residual_at(t, first), val,
+                                        count);
 }
 
 void ss_residual_join(const struct ss_tensor *t, const void *in, void *out, double share)
 {
-    t->residual.place->ops->join(t->residual.place, t->type, in, t->residual.values.data, out,
-                                 (size_t)t->n, share);
+    t->residual.backend->ops->join(t->residual.backend, t->type, in, t->residual.values.data, out,
+                                   (size_t)t->n, share);
 }
 
 void ss_residual_leave(struct ss_tensor *t, double share)
@@ -120,8 +120,8 @@ void ss_residual_leave(struct ss_tensor *t, double share)
         ss_residual_clear(t);
         return;
     }
-    t->residual.place->ops->leave(t->residual.place, t->type, t->residual.values.data, (size_t)t->n,
-                                  share);
+    t->residual.backend->ops->leave(t->residual.backend, t->type, t->residual.values.data,
+                                    (size_t)t->n, share);
     t->residual.square *= left * left;
 }
 
@@ -129,8 +129,8 @@ void ss_residual_scale(struct ss_tensor *t, double factor)
 {
     if (!ss_residual_there(t))
         return;
-    t->residual.place->ops->scale(t->residual.place, t->type, t->residual.values.data, (size_t)t->n,
-                                  factor);
+    t->residual.backend->ops->scale(t->residual.backend, t->type, t->residual.values.data,
+                                    (size_t)t->n, factor);
     t->residual.square *= factor * factor;
     ss_threshold_scale(&t->threshold, t->type, factor);
 }
@@ -153,9 +153,9 @@ double ss_residual_give_up(struct ss_tensor *t)
     return norm;
 }
 
-int ss_residual_move(struct ss_tensor *t, struct ss_place *to)
+int ss_residual_move(struct ss_tensor *t, struct ss_backend *to)
 {
-    struct ss_place *from = t->residual.place;
+    struct ss_backend *from = t->residual.backend;
     size_t bytes = (size_t)t->n * ss_type_size(t->type);
     struct ss_buf moved = {0}, copy = {0};
     int status = SS_OK;
@@ -182,7 +182,7 @@ int ss_residual_move(struct ss_tensor *t, struct ss_place *to)
         status = SS_OK;
     }
     if (status == SS_OK)
-        t->residual.place = to;
+        t->residual.backend = to;
     return status;
 }
 
@@ -204,13 +204,13 @@ bool ss_residual_renew(struct ss_tensor *t)
 
 bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
 {
-    if (!ss_residual_there(from) || ss_residual_move(from, to->residual.place) != SS_OK)
+    if (!ss_residual_there(from) || ss_residual_move(from, to->residual.backend) != SS_OK)
         return false;
     if (!ss_residual_there(from)) /* lost on the way */
         return true;
     if (ss_residual_there(to)) {
-        to->residual.place->ops->add(to->residual.place, to->type, to->residual.values.data,
-                                     from->residual.values.data, (size_t)to->n);
+        to->residual.backend->ops->add(to->residual.backend, to->type, to->residual.values.data,
+                                       from->residual.values.data, (size_t)to->n);
         /* A bound, until the next call measures. */
         to->residual.square = 2 * (to->residual.square + from->residual.square);
         ss_residual_drop(from);

@@ -5,7 +5,7 @@
 #ifndef CORE_TENSOR_RESIDUAL_H
 #define CORE_TENSOR_RESIDUAL_H
 
-#include "core/place/place.h"
+#include "core/backend/backend.h"
 #include "core/tensor/tensor.h"
 
 static inline bool ss_residual_there(const struct ss_tensor *t)
@@ -51,13 +51,13 @@ void ss_residual_leave(struct ss_tensor *t, double share);
 /* Multiplies the residual, its norm and the tensor's threshold. */
 void ss_residual_scale(struct ss_tensor *t, double factor);
 
-/* Moves the residual to the place of the tensor's buffers; waits. Returns SS_OK, or SS_ERR_MEMORY
- * if the residual stays where it is. If its place has failed, the residual is dropped as lost. */
-int ss_residual_move(struct ss_tensor *t, struct ss_place *to);
+/* Moves the residual to the backend of the tensor's buffers; waits. Returns SS_OK, or SS_ERR_MEMORY
+ * if the residual stays where it is. If its backend has failed, the residual is dropped as lost. */
+int ss_residual_move(struct ss_tensor *t, struct ss_backend *to);
 
-/* Returns the norm of all residuals that were lost with their place since the last call. */
+/* Returns the norm of all residuals that were lost with their backend since the last call. */
 double ss_residual_lost(struct ss_tensors *tensors);
-/* If the residual's place has failed, drops the residual, counts it for ss_residual_lost and
+/* If the residual's backend has failed, drops the residual, counts it for ss_residual_lost and
  * returns its norm; else returns 0. */
 double ss_residual_give_up(struct ss_tensor *t);
 
@@ -65,7 +65,7 @@ double ss_residual_give_up(struct ss_tensor *t);
 bool ss_residual_renew(struct ss_tensor *t);
 
 /* Adds the residual of `from` to that of `to`, one rounding per element, or hands it over as it is
- * if `to` has none. Returns false if the residual could not move to the place of `to`. */
+ * if `to` has none. Returns false if the residual could not move to the backend of `to`. */
 bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to);
 
 #endif

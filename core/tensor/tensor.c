@@ -31,7 +31,7 @@ struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, 
 
 static void free_tensor(struct ss_tensor *t)
 {
-    t->residual.place->ops->drop(t->residual.place, &t->residual.values);
+    t->residual.backend->ops->drop(t->residual.backend, &t->residual.values);
     ss_buf_free(&t->agreed.bounds);
     ss_buf_free(&t->series);
     free(t);
@@ -270,7 +270,7 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     *t = *key;
     t->owner = ts;
     t->number = ts->numbers++;
-    t->residual.place = call->place ? call->place : &ss_host;
+    t->residual.backend = call->backend ? call->backend : &ss_host;
     t->type = call->type;
     t->op = call->op;
     t->n = call->n;

@@ -19,9 +19,9 @@
 #ifndef CORE_TENSOR_TENSOR_H
 #define CORE_TENSOR_TENSOR_H
 
+#include "core/backend/backend.h"
 #include "core/base/mem.h"
 #include "core/identity/identity.h"
-#include "core/place/place.h"
 #include "core/select/threshold.h"
 #include "core/tensor/named_buffers.h"
 #include "core/tensor/regions.h"
@@ -56,10 +56,10 @@ struct ss_guarding {
 
 /* The part of the gradients that error feedback has kept back (core/tensor/residual.h). */
 struct ss_residual {
-    struct ss_place *place; /* of the residual and of the tensor's buffers */
-    struct ss_buf values;   /* n elements, finite; data NULL = none */
-    double square;          /* squared norm after the tensor's last call, up to rounding */
-    double norm;            /* last computed for a report */
+    struct ss_backend *backend; /* of the residual and of the tensor's buffers */
+    struct ss_buf values;       /* n elements, finite; data NULL = none */
+    double square;              /* squared norm after the tensor's last call, up to rounding */
+    double norm;                /* last computed for a report */
 };
 
 /* Numbers of a tensor's calls (core/tensor/tensor.c). */
@@ -171,12 +171,12 @@ void ss_tensors_lock(struct ss_tensors *tensors);
 void ss_tensors_unlock(struct ss_tensors *tensors);
 
 struct ss_tensor_call {
-    uint32_t lane;          /* number of the lane */
-    uint64_t site;          /* hash of the call site, 0 = unknown */
-    uint64_t path;          /* hash of its callers, 0 = unknown */
-    const void *address;    /* receive buffer */
-    struct ss_place *place; /* of that buffer; NULL: the host */
-    bool overlaps;          /* nonblocking: up to SS_MERGED earlier calls may be in flight */
+    uint32_t lane;              /* number of the lane */
+    uint64_t site;              /* hash of the call site, 0 = unknown */
+    uint64_t path;              /* hash of its callers, 0 = unknown */
+    const void *address;        /* receive buffer */
+    struct ss_backend *backend; /* of that buffer; NULL: the host */
+    bool overlaps;              /* nonblocking: up to SS_MERGED earlier calls may be in flight */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;

@@ -27,7 +27,7 @@ struct ss_tensors {
     size_t lane_count;
     uint64_t calls;
     uint64_t marks;     /* of these calls, those of at most SS_MARK_COUNT elements */
-    double lost_square; /* squared norm of residuals lost with their place, until reported */
+    double lost_square; /* squared norm of residuals lost with their backend, until reported */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };
 

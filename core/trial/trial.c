@@ -4,18 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backend/backend.h"
 #include "core/call/call.h"
 #include "core/coll/rows.h"
-#include "core/place/place.h"
 #include "core/sim/sim.h"
 #include "core/trial/rabenseifner.h"
 
 /* The host, where nothing returns to a residual: so each call of top-k claims the entries that are
  * drawn for it, as in a training the k largest. */
-static struct ss_place_ops ops;
-static struct ss_place place = {&ops};
+static struct ss_backend_ops ops;
+static struct ss_backend backend = {&ops};
 
-static void forget(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
+static void forget(struct ss_backend *p, enum ss_type type, void *r, uint32_t base,
                    const uint32_t *idx, const void *val, size_t count)
 {
     (void)p, (void)type, (void)r, (void)base, (void)idx, (void)val, (void)count;
@@ -62,7 +62,7 @@ static int step(void *ctx, int rank)
     if (r->started)
         status = ss_call_step(call);
     else
-        status = ss_call_start(call, r->comm, &place, SS_F32, SS_SUM, r->in, r->out,
+        status = ss_call_start(call, r->comm, &backend, SS_F32, SS_SUM, r->in, r->out,
                                job->trial->entries.n, 0);
     r->started = true;
     return status == SS_NATIVE ? step_dense(job, rank) : status;

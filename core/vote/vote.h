@@ -90,11 +90,11 @@ enum ss_cost {
     SS_COST_BETA,
     SS_COST_SCAN,
     SS_COST_VOTE,
-    SS_COST_CODE, /* the host's: struct ss_host_costs, core/place/place_costs.h */
+    SS_COST_CODE, /* the host's: struct ss_host_costs, core/backend/backend_costs.h */
     SS_COST_MERGE,
     SS_COST_FILL,
-    SS_COST_PLACE, /* those of the place of the rank's buffers, in the order in which struct */
-    SS_COSTS = SS_COST_PLACE + 7 /* ss_place_costs has them */
+    SS_COST_BACKEND, /* those of the backend of the rank's buffers, in the order in which struct */
+    SS_COSTS = SS_COST_BACKEND + 7 /* ss_backend_costs has them */
 };
 
 struct ss_ballot {

@@ -75,8 +75,8 @@ static struct shim_task *start_staged(const struct shim_call *call, struct shim_
         return NULL;
     if (comm->state != SHIM_COMM_PASSES &&
         !atomic_load(&comm->natively)) /* else the MPI library's */
-        shim_staged_place(s, call, type);
-    if (!s->place)
+        shim_staged_backend(s, call, type);
+    if (!s->backend)
         (void)shim_staged_make(s, &with);
     with.on_device = false;
     operation = shim_request_start(&with, comm, type, op, request);
@@ -87,7 +87,7 @@ static struct shim_task *start_staged(const struct shim_call *call, struct shim_
     operation->call.staged = s; /* owned by the operation from here on */
     if (s->failed)
         shim_task_fail_for_device(operation);
-    else if (!s->place)
+    else if (!s->backend)
         shim_staged_fetch(s, false);
     return operation;
 }
@@ -117,8 +117,8 @@ static int run_staged(const struct shim_call *call, struct shim_comm *comm, enum
 {
     struct shim_call with = *call;
 
-    shim_staged_place(call->staged, call, type);
-    if (call->staged->place || shim_staged_fill(&with, false))
+    shim_staged_backend(call->staged, call, type);
+    if (call->staged->backend || shim_staged_fill(&with, false))
         return run(&with, comm, type, op, false);
     return run_unread(call, comm, type, op);
 }

@@ -28,7 +28,7 @@ const void *shim_task_known_as(const struct shim_task *task)
 
 bool shim_task_is_away(const struct shim_task *task)
 {
-    return task->call.staged && task->call.staged->place;
+    return task->call.staged && task->call.staged->backend;
 }
 
 int shim_task_start_core(struct shim_task *task)
@@ -36,7 +36,7 @@ int shim_task_start_core(struct shim_task *task)
     const struct shim_call *call = &task->call;
     const bool away = shim_task_is_away(task), in_place = shim_in_place(call);
     const struct shim_staged *s = call->staged;
-    struct ss_place *place = away ? s->place : &ss_host;
+    struct ss_backend *backend = away ? s->backend : &ss_host;
 
     if (task->broken)
         return ss_call_start_kind(
@@ -49,7 +49,7 @@ int shim_task_start_core(struct shim_task *task)
                                     .cannot = true,
                                     .broken = true});
     if (call->kind == SS_KIND_ALLREDUCE) /* what is away is one window */
-        return ss_call_start(task->core, task->comm->core, place, task->type, task->op,
+        return ss_call_start(task->core, task->comm->core, backend, task->type, task->op,
                              !away      ? shim_task_input(task)
                              : in_place ? NULL
                                         : s->send,
@@ -67,7 +67,7 @@ int shim_task_start_core(struct shim_task *task)
                                         : away   ? s->send
                                                  : call->send,
                                   .out = away ? s->recv : call->recv,
-                                  .place = place,
+                                  .backend = backend,
                                   .cannot = task->cannot,
                               });
 }
@@ -87,7 +87,7 @@ void shim_task_fail_for_device(struct shim_task *task)
 void shim_task_breaks(struct shim_task *task)
 {
     task->call.staged->copies = SHIM_COPIES_NONE;
-    task->call.staged->place = NULL;
+    task->call.staged->backend = NULL;
     task->broken = true;
     task->status = SS_OK;
 }

@@ -28,7 +28,7 @@ bool shim_task_pieces_begin(struct shim_task *task)
     task->posted = task->agrees = false;
     task->refusal = MPI_SUCCESS;
     task->native = MPI_REQUEST_NULL;
-    return !p || ss_pieces_open(p, task->broken ? &ss_host : s->place,
+    return !p || ss_pieces_open(p, task->broken ? &ss_host : s->backend,
                                 task->native_in ? s->send : NULL, s->recv, task->n * size,
                                 task->piece * size, task->broken ? SS_ERR_DEVICE : SS_OK) == SS_OK;
 }
@@ -93,7 +93,7 @@ static void finish(struct shim_task *task)
         struct shim_staged *s = task->call.staged;
 
         if (!task->broken)
-            (void)snprintf(s->why, sizeof s->why, "%s", shim_door()->error(s->place));
+            (void)snprintf(s->why, sizeof s->why, "%s", shim_door()->error(s->backend));
         shim_task_fail_for_device(task);
     } else if (task->lost) {
         fail_for_peer(task);

@@ -3,8 +3,8 @@
 #include <sched.h>
 #include <stdio.h>
 
+#include "core/backend/backend_costs.h"
 #include "core/base/fpenv.h"
-#include "core/place/place_costs.h"
 #include "shim/device/memory.h"
 #include "shim/device/span.h"
 #include "shim/mpi/errors.h"
@@ -33,27 +33,27 @@ static void tell_not_used(const char *why)
              why);
 }
 
-/* Returns the place that both buffers have in common, or NULL. If a device has failed, sets
+/* Returns the backend that both buffers have in common, or NULL. If a device has failed, sets
  * `why`. */
-static struct ss_place *find_place(struct shim_staged *s, const void *a, const void *b)
+static struct ss_backend *find_backend(struct shim_staged *s, const void *a, const void *b)
 {
     char why[GPU_WHY] = "";
-    struct ss_place *place = shim_door()->place(a, b, why);
+    struct ss_backend *backend = shim_door()->backend(a, b, why);
 
-    if (place && why[0])
+    if (backend && why[0])
         tell_not_used(why);
-    if (!place && why[0])
+    if (!backend && why[0])
         (void)snprintf(s->why, sizeof s->why, "%s", why);
-    return place;
+    return backend;
 }
 
-static void learn_costs(struct ss_place *place)
+static void learn_costs(struct ss_backend *backend)
 {
-    const struct ss_place_costs *costs;
+    const struct ss_backend_costs *costs;
 
-    if (!place || ss_costs_fixed(&shim.settings) || !ss_place_measure(place))
+    if (!backend || ss_costs_fixed(&shim.settings) || !ss_backend_measure(backend))
         return;
-    costs = ss_place_costs(place);
+    costs = ss_backend_costs(backend);
     const ss_fpenv program = ss_fpenv_enter();
     shim_say(CFG_DEBUG_TRACE,
              "costs in device memory: %.2g ns per entry encoded, %.2g decoded, %.2g put, %.2g ns "
@@ -65,7 +65,7 @@ static void learn_costs(struct ss_place *place)
 
 void shim_staged_learn(const struct shim_staged *s)
 {
-    learn_costs(s->place);
+    learn_costs(s->backend);
 }
 
 /* Returns true if two ranges do not overlap. */
@@ -76,23 +76,23 @@ static bool lie_apart(const void *a, size_t bytes, const void *b, size_t of_b)
     return first >= second ? first - second >= of_b : second - first >= bytes;
 }
 
-static struct ss_place *place_of(struct shim_staged *s, const struct shim_call *call,
-                                 enum ss_type type)
+static struct ss_backend *backend_of(struct shim_staged *s, const struct shim_call *call,
+                                     enum ss_type type)
 {
     const bool in_place = shim_in_place(call);
     const void *send = in_place ? s->recv : s->send;
     /* A gather may be of words longer than those of `type`. */
     const size_t size = call->kind == SS_KIND_ALLGATHER ? sizeof(uint64_t) : ss_type_size(type);
     const struct shim_span *in = &s->send_span, *out = &s->recv_span;
-    struct ss_place *place;
+    struct ss_backend *backend;
 
     if (((uintptr_t)send | (uintptr_t)s->recv) % size != 0 || in->from != 0 || out->from != 0 ||
         out->bytes == 0)
         return NULL;
     if (!in_place && !lie_apart(send, in->bytes, s->recv, out->bytes))
         return NULL;
-    place = find_place(s, send, s->recv);
-    return place && place->ops->reserve ? place : NULL;
+    backend = find_backend(s, send, s->recv);
+    return backend && backend->ops->reserve ? backend : NULL;
 }
 
 /* Logs once that an option has no effect on calls with buffers in device memory. */
@@ -105,17 +105,17 @@ static void tell_host_only(const char *option)
                  option);
 }
 
-void shim_staged_place(struct shim_staged *s, const struct shim_call *call, enum ss_type type)
+void shim_staged_backend(struct shim_staged *s, const struct shim_call *call, enum ss_type type)
 {
     const bool one_window = call->kind != SS_KIND_ALLREDUCE || (uint64_t)call->count <= SS_WINDOW;
 
     if (shim.settings.quorum != SS_QUORUM_ALL)
         tell_host_only("QUORUM");
     else if (one_window)
-        s->place = place_of(s, call, type);
-    if (s->place && shim.settings.merge > 0)
+        s->backend = backend_of(s, call, type);
+    if (s->backend && shim.settings.merge > 0)
         tell_host_only("MERGE");
-    learn_costs(s->place);
+    learn_costs(s->backend);
 }
 
 /* ---- copies ---- */
@@ -124,13 +124,13 @@ static bool make(struct shim_staged *s, const void *buffer, const struct shim_sp
                  struct ss_staged *copy)
 {
     const void *begin = (const void *)((uintptr_t)buffer + (uintptr_t)span->from);
-    struct ss_place *place = s->place;
+    struct ss_backend *backend = s->backend;
 
     if (span->bytes == 0 || !shim_is_device(begin, begin))
         return true;
-    if (!place && !(place = find_place(s, begin, begin)))
+    if (!backend && !(backend = find_backend(s, begin, begin)))
         return false;
-    if (ss_staged_make(copy, place, begin, span->bytes))
+    if (ss_staged_make(copy, backend, begin, span->bytes))
         return true;
     (void)snprintf(s->why, sizeof s->why, "no memory on the host");
     return false;
@@ -152,11 +152,11 @@ bool shim_staged_make(struct shim_staged *s, struct shim_call *call)
         return false;
     }
     s->filled = in_place || one || !s->recv_span.full;
-    if (s->out.place)
+    if (s->out.backend)
         call->recv = seen(&s->out, &s->recv_span);
-    if (s->in.place)
+    if (s->in.backend)
         call->send = seen(&s->in, &s->send_span);
-    else if (one && s->out.place)
+    else if (one && s->out.backend)
         call->send = call->recv; /* MPI reports equal buffers as an error */
     return true;
 }
@@ -164,9 +164,9 @@ bool shim_staged_make(struct shim_staged *s, struct shim_call *call)
 void shim_staged_fetch(struct shim_staged *s, bool joined)
 {
     s->copies = SHIM_COPIES_COMING;
-    if (s->in.place && !joined)
+    if (s->in.backend && !joined)
         ss_staged_fetch(&s->in);
-    if (s->out.place && (s->filled || joined))
+    if (s->out.backend && (s->filled || joined))
         ss_staged_fetch(&s->out);
 }
 
@@ -177,9 +177,9 @@ void shim_staged_store(struct shim_staged *s, const struct shim_call *call)
     struct shim_span slice;
 
     s->copies = SHIM_COPIES_GOING;
-    if (s->out.place && s->slices == 0)
+    if (s->out.backend && s->slices == 0)
         ss_staged_store(&s->out, 0, s->out.bytes);
-    for (int r = 0; s->out.place && r < s->slices; r++)
+    for (int r = 0; s->out.backend && r < s->slices; r++)
         if (shim_slice(call, r, &slice))
             ss_staged_store(&s->out, (size_t)(slice.from - s->recv_span.from), slice.bytes);
 }
@@ -192,7 +192,7 @@ int shim_staged_poll(struct shim_staged *s)
         return SS_PENDING;
     if (in < 0 || out < 0)
         (void)snprintf(s->why, sizeof s->why, "%s",
-                       shim_door()->error(in < 0 ? s->in.place : s->out.place));
+                       shim_door()->error(in < 0 ? s->in.backend : s->out.backend));
     else if (s->copies == SHIM_COPIES_COMING)
         s->copies = SHIM_COPIES_FILLED;
     return in < 0 ? in : out;

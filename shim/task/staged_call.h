@@ -3,8 +3,8 @@
 #ifndef SHIM_TASK_STAGED_CALL_H
 #define SHIM_TASK_STAGED_CALL_H
 
+#include "core/backend/pieces.h"
 #include "core/base/types.h"
-#include "core/place/pieces.h"
 #include "gpu/door.h"
 #include "shim/device/span.h"
 #include "shim/mpi/state.h"
@@ -22,8 +22,8 @@ struct shim_staged {
     struct shim_span send_span, recv_span; /* bytes of the buffers that the call touches */
     /* slices of an allgatherv with gaps between them; else 0 */
     int slices;
-    /* place of both buffers if the call is served there; else NULL */
-    struct ss_place *place;
+    /* backend of both buffers if the call is served there; else NULL */
+    struct ss_backend *backend;
     struct ss_staged in, out; /* copies; none for a buffer on the host */
     bool filled;              /* the copy of the receive buffer begins with its content */
     enum shim_copies copies;
@@ -38,15 +38,15 @@ struct shim_staged {
  * call. */
 bool shim_staged_begin(struct shim_staged *s, const struct shim_call *call);
 
-/* Sets `place` if one place can serve the call. May wait for the device, so that the caller holds
- * no lock. */
-void shim_staged_place(struct shim_staged *s, const struct shim_call *call, enum ss_type type);
-/* Measures the costs of the place, once. Called after a blocking call as well, since a place that
- * was busy before the call is idle after it. */
+/* Sets `backend` if one backend can serve the call. May wait for the device, so that the caller
+ * holds no lock. */
+void shim_staged_backend(struct shim_staged *s, const struct shim_call *call, enum ss_type type);
+/* Measures the costs of the backend, once. Called after a blocking call as well, since a backend
+ * that was busy before the call is idle after it. */
 void shim_staged_learn(const struct shim_staged *s);
 
 /* Makes room for the copies and puts it in the call in place of the buffers. Returns false if that
- * fails. Waits for the device only if the call has no place. */
+ * fails. Waits for the device only if the call has no backend. */
 bool shim_staged_make(struct shim_staged *s, struct shim_call *call);
 /* Start the copies to the host and back. joined: the call will be in place, and its input stands in
  * the receive buffer. call: as the program made it, or with copies. */

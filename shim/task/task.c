@@ -497,7 +497,7 @@ static void fill_at_once(struct shim_task *task)
     struct shim_staged *s = task->call.staged;
     struct shim_call as_seen = task->call;
 
-    if (!task->blocking && s && !s->place && is_native_at_once(task))
+    if (!task->blocking && s && !s->backend && is_native_at_once(task))
         (void)shim_staged_fill(&as_seen, false);
 }
 

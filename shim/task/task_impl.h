@@ -34,7 +34,7 @@ const void *shim_task_known_as(const struct shim_task *task);
 /* Starts core's call with the window, where the buffers lie. Its status. */
 int shim_task_start_core(struct shim_task *task);
 
-/* Returns true if the call is served in a place that the MPI library cannot see. */
+/* Returns true if the call is served in a backend that the MPI library cannot see. */
 bool shim_task_is_away(const struct shim_task *task);
 
 /* Returns true while the copies of the buffers are under way. A copy that fails ends the call. */

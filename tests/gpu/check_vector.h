@@ -4,9 +4,9 @@
 
 #include <float.h>
 
+#include "core/backend/backend.h"
 #include "core/compute/kernels.h"
 #include "core/compute/vector.h"
-#include "core/place/place.h"
 #include "core/wire/rice.h"
 #include "core/wire/value_buckets.h"
 #include "core/wire/values.h"
@@ -113,7 +113,7 @@ static const char *check_entries(struct emulated *e)
     uint32_t *idx = some_of(n, &count, 5, true);
     void *val = words(type, n, below(4)), *dst = words(type, n, below(4)),
          *want = copied(dst, bytes);
-    const struct ss_place_ops *host = ss_host.ops;
+    const struct ss_backend_ops *host = ss_host.ops;
 
     shuffle_machine(e);
     gpu_accumulate(&e->q, type, op, dst, 5, idx, val, count, NULL);

@@ -1,4 +1,4 @@
-/* Places on the devices of the driver for tests, one for each rank, in turn on two of them where
+/* Backends on the devices of the driver for tests, one for each rank, in turn on two of them where
  * there are so many, and memory beside them that the test can see. With GPU_LIBCUDA, on those of
  * that driver, all memory managed: a real one's memory is else out of a test's sight. */
 #ifndef TESTS_GPU_RANKS_H
@@ -11,14 +11,14 @@
 
 #include <cmocka.h>
 
-#include "gpu/device_place.h"
+#include "gpu/device_backend.h"
 #include "tests/gpu/real_device.h"
 
 enum { GPU_RANKS = 8 };
 
 static struct {
     struct gpu_driver driver;
-    struct gpu_place place[GPU_RANKS];
+    struct gpu_backend backend[GPU_RANKS];
     bool opened[GPU_RANKS];
     const struct gpu_modules *modules;
     ptrdiff_t far; /* from where the test sees memory to its address */
@@ -81,16 +81,16 @@ static inline void gpu_ranks_driver(void)
     gpu_ranks.far = gpu_ranks.ask_far();
 }
 
-static inline struct gpu_place *gpu_rank(int rank)
+static inline struct gpu_backend *gpu_rank(int rank)
 {
     char why[200];
 
     gpu_ranks_driver();
     if (!gpu_ranks.opened[rank])
-        assert_null(gpu_place_open(&gpu_ranks.place[rank], &gpu_ranks.driver, gpu_ranks.modules,
-                                   NULL, rank % (gpu_ranks.devices > 1 ? 2 : 1), why));
+        assert_null(gpu_backend_open(&gpu_ranks.backend[rank], &gpu_ranks.driver, gpu_ranks.modules,
+                                     NULL, rank % (gpu_ranks.devices > 1 ? 2 : 1), why));
     gpu_ranks.opened[rank] = true;
-    return &gpu_ranks.place[rank];
+    return &gpu_ranks.backend[rank];
 }
 
 /* On the rank's device, as the test sees it. */
@@ -116,26 +116,26 @@ static inline void *gpu_far(const void *near)
 static inline void gpu_ranks_finish(void)
 {
     for (int r = 0; r < GPU_RANKS; r++) {
-        struct ss_place *p = &gpu_ranks.place[r].place;
+        struct ss_backend *p = &gpu_ranks.backend[r].backend;
         if (gpu_ranks.opened[r])
-            assert_int_equal(ss_place_wait(p, p->ops->mark(p)), SS_OK);
+            assert_int_equal(ss_backend_wait(p, p->ops->mark(p)), SS_OK);
         if (gpu_ranks.opened[r])
-            gpu_place_trim(&gpu_ranks.place[r]);
+            gpu_backend_trim(&gpu_ranks.backend[r]);
     }
 }
 
-/* Places are closed, memory is let go: all that there was. */
+/* Backends are closed, memory is let go: all that there was. */
 static inline void gpu_ranks_end(void)
 {
     for (size_t i = 0; i < gpu_ranks.used; i++) {
-        gpu_ranks.set_current(gpu_ranks.place[gpu_ranks.memory[i].rank].device.context);
+        gpu_ranks.set_current(gpu_ranks.backend[gpu_ranks.memory[i].rank].device.context);
         gpu_ranks.free((CUdeviceptr)(uintptr_t)gpu_far(gpu_ranks.memory[i].near));
     }
     gpu_ranks.set_current(NULL);
     gpu_ranks.used = 0;
     for (int r = 0; r < GPU_RANKS; r++)
         if (gpu_ranks.opened[r])
-            gpu_place_close(&gpu_ranks.place[r]);
+            gpu_backend_close(&gpu_ranks.backend[r]);
     memset(gpu_ranks.opened, 0, sizeof gpu_ranks.opened);
 }
 

@@ -1,6 +1,6 @@
 /* Claims on a device, one after the other on the same residual: the thresholds go by the same
  * control as on the host, and what is undone is as it was. */
-#include "tests/gpu/two_places.h"
+#include "tests/gpu/two_backends.h"
 
 static struct {
     size_t repeated, followed, drained, undone, few;
@@ -100,15 +100,15 @@ static void an_overflow_is_undone(void **state)
             double val[14];
             bool few = false;
             ss_ticket ticket =
-                place->ops->claim(place, &w.threshold[1], type, w.there[IN], w.there[RESIDUAL], 500,
-                                  0, 10, idx, val, &out, &few);
-            assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+                backend->ops->claim(backend, &w.threshold[1], type, w.there[IN], w.there[RESIDUAL],
+                                    500, 0, 10, idx, val, &out, &few);
+            assert_int_equal(ss_backend_wait(backend, ticket), SS_OK);
             assert_int_equal(out.not_finite, 1);
             assert_int_equal(out.stop, 500);
             if (again == 1) /* failed: the claims are added, the marks stay */
                 continue;
-            place->ops->undo(place, type, w.there[IN], w.there[RESIDUAL], 500, 0, idx, val,
-                             out.claimed);
+            backend->ops->undo(backend, type, w.there[IN], w.there[RESIDUAL], 500, 0, idx, val,
+                               out.claimed);
             gpu_ranks_finish();
             for (size_t j = 0; j < 500; j++)
                 assert_true(fabs(get(type, w.near[RESIDUAL], j) - get(type, was, j)) <=

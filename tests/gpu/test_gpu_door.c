@@ -1,6 +1,6 @@
-/* What the preloaded library asks of the one for devices, on the driver for tests: places, and
+/* What the preloaded library asks of the one for devices, on the driver for tests: backends, and
  * copies of what lies there. */
-#include "core/place/pieces.h"
+#include "core/backend/pieces.h"
 #include "gpu/door.h"
 #include "gpu/modules.h"
 #include "tests/gpu/device_case.h"
@@ -50,17 +50,17 @@ static void copy_there_and_back(void)
     struct ss_staged out[BLOCKS] = {{NULL}};
     const CUdeviceptr p = memory_of(0, 10 << 20);
     unsigned char *seen = malloc(10 << 20);
-    struct ss_place *place = door->place(pointer(p), pointer(p), why);
+    struct ss_backend *backend = door->backend(pointer(p), pointer(p), why);
 
-    HOLDS(place && !why[0]);
+    HOLDS(backend && !why[0]);
     for (int round = 0; round < 2; round++) {
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             const size_t n = lengths[l];
             struct ss_staged s = {NULL};
             memset(seen, (int)(1 + l), 10 << 20);
             DONE(app.cuMemcpyHtoDAsync_v2(p, seen, 10 << 20, CU_STREAM_LEGACY));
-            HOLDS(door->place(pointer(p), pointer(p), why) == place); /* behind that copy */
-            HOLDS(ss_staged_make(&s, place, pointer(p + 5), n));
+            HOLDS(door->backend(pointer(p), pointer(p), why) == backend); /* behind that copy */
+            HOLDS(ss_staged_make(&s, backend, pointer(p + 5), n));
             ss_staged_fetch(&s);
             SAME(wait_for(&s), SS_OK);
             HOLDS(s.host[0] == (char)(1 + l) && s.host[n - 1] == (char)(1 + l));
@@ -73,7 +73,7 @@ static void copy_there_and_back(void)
                 SAME(seen[i], i < 5 + n / 2 || i >= 5 + n ? 1 + l : 99);
         }
         for (int i = 0; i < BLOCKS && round == 0; i++)
-            HOLDS(ss_staged_make(&out[i], place, pointer(p), 10));
+            HOLDS(ss_staged_make(&out[i], backend, pointer(p), 10));
     }
     for (int i = 0; i < BLOCKS; i++)
         ss_staged_free(&out[i]);
@@ -94,15 +94,15 @@ static void ranges_come_and_go(void **state)
 
 static void copy_without_kernels(void)
 {
-    struct ss_place *place;
+    struct ss_backend *backend;
     CUdeviceptr p;
 
     begin();
     p = memory_of(0, 100);
-    place = door->place(pointer(p), pointer(p), why);
-    HOLDS(place && !place->ops->reserve);
+    backend = door->backend(pointer(p), pointer(p), why);
+    HOLDS(backend && !backend->ops->reserve);
     HOLDS(strstr(why, "the kernels need 13.0"));
-    HOLDS(door->place(pointer(p), pointer(p), why) == place && !why[0]);
+    HOLDS(door->backend(pointer(p), pointer(p), why) == backend && !why[0]);
     copy_there_and_back();
 }
 
@@ -119,12 +119,12 @@ static void find_none(void)
     begin();
     p = memory_of(0, 100);
     for (int i = 0; i < 2; i++) {
-        HOLDS(door->place(pointer(p), pointer(p), why) == NULL);
+        HOLDS(door->backend(pointer(p), pointer(p), why) == NULL);
         HOLDS(strstr(why, "CUDA_ERROR_ILLEGAL_ADDRESS"));
     }
 }
 
-static void a_device_that_has_failed_has_no_place(void **state)
+static void a_device_that_has_failed_has_no_backend(void **state)
 {
     (void)state;
     passes(find_none, "TEST_CUDA_FAIL=cuMemHostAlloc:1:700");
@@ -134,33 +134,33 @@ static void reset_behind_a_drop(void)
 {
     enum { BYTES = 4000 };
     struct ss_staged s = {NULL};
-    struct ss_place *place;
+    struct ss_backend *backend;
     struct ss_buf buf;
     CUdeviceptr p;
 
     begin();
     p = memory_of(0, BYTES);
-    place = door->place(pointer(p), pointer(p), why);
-    HOLDS(place && place->ops->make(place, NULL, &buf, BYTES) == SS_OK);
-    place->ops->drop(place, &buf);
-    HOLDS(ss_staged_make(&s, place, pointer(p), BYTES));
+    backend = door->backend(pointer(p), pointer(p), why);
+    HOLDS(backend && backend->ops->make(backend, NULL, &buf, BYTES) == SS_OK);
+    backend->ops->drop(backend, &buf);
+    HOLDS(ss_staged_make(&s, backend, pointer(p), BYTES));
     DONE(app.cuDevicePrimaryCtxReset_v2(0));
     p = memory_of(0, BYTES);
-    HOLDS(door->place(pointer(p), pointer(p), why) == NULL);
+    HOLDS(door->backend(pointer(p), pointer(p), why) == NULL);
     HOLDS(strcmp(why, "CUDA_ERROR_CONTEXT_IS_DESTROYED") == 0);
     ss_staged_fetch(&s);
     SAME(wait_for(&s), SS_ERR_DEVICE);
-    HOLDS(strcmp(door->error(place), why) == 0);
+    HOLDS(strcmp(door->error(backend), why) == 0);
     ss_staged_free(&s);
 }
 
-static void behind_a_reset_the_place_has_failed(void **state)
+static void behind_a_reset_the_backend_has_failed(void **state)
 {
     (void)state;
     passes(reset_behind_a_drop, NULL);
 }
 
-/* Asks for the place of another device whenever the driver is at work that may take long. */
+/* Asks for the backend of another device whenever the driver is at work that may take long. */
 static struct {
     CUdeviceptr other;
     unsigned loads;
@@ -174,11 +174,11 @@ static void look(const char *function)
     if (within || !watch.other)
         return;
     within = true;
-    HOLDS(door->place(pointer(watch.other), pointer(watch.other), why));
+    HOLDS(door->backend(pointer(watch.other), pointer(watch.other), why));
     within = false;
 }
 
-/* While the first place loads its kernels another thread asks for that of another device. */
+/* While the first backend loads its kernels another thread asks for that of another device. */
 static void open_two(void)
 {
     void (*set)(void (*)(const char *));
@@ -189,15 +189,15 @@ static void open_two(void)
     set(look);
     first = memory_of(0, 1000);
     watch.other = memory_of(1, 1000);
-    struct ss_place *a = door->place(pointer(first), pointer(first), why);
-    struct ss_place *b = door->place(pointer(watch.other), pointer(watch.other), why);
+    struct ss_backend *a = door->backend(pointer(first), pointer(first), why);
+    struct ss_backend *b = door->backend(pointer(watch.other), pointer(watch.other), why);
     HOLDS(a && b && a != b);
     SAME(watch.loads, 2);
-    HOLDS(door->place(pointer(first), pointer(watch.other), why) == NULL);
+    HOLDS(door->backend(pointer(first), pointer(watch.other), why) == NULL);
     SAME(why[0], 0);
 }
 
-static void a_place_that_is_opened_does_not_hold_up_another(void **state)
+static void a_backend_that_is_opened_does_not_hold_up_another(void **state)
 {
     (void)state;
     passes(open_two, NULL);
@@ -208,9 +208,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_come_and_go),
         cmocka_unit_test(a_device_without_kernels_copies_all_the_same),
-        cmocka_unit_test(a_device_that_has_failed_has_no_place),
-        cmocka_unit_test(behind_a_reset_the_place_has_failed),
-        cmocka_unit_test(a_place_that_is_opened_does_not_hold_up_another),
+        cmocka_unit_test(a_device_that_has_failed_has_no_backend),
+        cmocka_unit_test(behind_a_reset_the_backend_has_failed),
+        cmocka_unit_test(a_backend_that_is_opened_does_not_hold_up_another),
     };
     return cmocka_run_group_tests_name("gpu_door", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Entries that stay on a device: claimed and scanned into its memory, used and encoded there, they
  * are those of the host, and so are the messages; only these cross the link. */
 #include "core/wire/rice.h"
-#include "tests/gpu/two_places.h"
+#include "tests/gpu/two_backends.h"
 
 enum { PARTS_MOST = 100 };
 
@@ -17,9 +17,9 @@ static void make_room(size_t entries)
 {
     const size_t size = ss_type_size(w.type);
 
-    assert_int_equal(place->ops->make(place, NULL, &stay.idx, 4 * entries + 4), SS_OK);
-    assert_int_equal(place->ops->make(place, NULL, &stay.val, size * entries + 8), SS_OK);
-    assert_int_equal(place->ops->make(place, NULL, &stay.error, size * entries + 8), SS_OK);
+    assert_int_equal(backend->ops->make(backend, NULL, &stay.idx, 4 * entries + 4), SS_OK);
+    assert_int_equal(backend->ops->make(backend, NULL, &stay.val, size * entries + 8), SS_OK);
+    assert_int_equal(backend->ops->make(backend, NULL, &stay.error, size * entries + 8), SS_OK);
     stay.here_idx = calloc(entries + 64, 4);
     stay.here_val = calloc(entries + 64, 8);
     stay.here_error = calloc(entries + 64, 8);
@@ -27,9 +27,9 @@ static void make_room(size_t entries)
 
 static void drop_room(void)
 {
-    place->ops->drop(place, &stay.idx);
-    place->ops->drop(place, &stay.val);
-    place->ops->drop(place, &stay.error);
+    backend->ops->drop(backend, &stay.idx);
+    backend->ops->drop(backend, &stay.val);
+    backend->ops->drop(backend, &stay.error);
     free(stay.here_idx);
     free(stay.here_val);
     free(stay.here_error);
@@ -42,9 +42,9 @@ static void scan_to_stay(size_t room)
 
     ss_host.ops->scan(&ss_host, w.type, SS_SUM, w.here[IN], w.n, 3, stay.here_idx, stay.here_val,
                       room, &here);
-    ss_ticket ticket = place->ops->scan(place, w.type, SS_SUM, w.there[IN], w.n, 3, stay.idx.data,
-                                        stay.val.data, room, &there);
-    assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+    ss_ticket ticket = backend->ops->scan(backend, w.type, SS_SUM, w.there[IN], w.n, 3,
+                                          stay.idx.data, stay.val.data, room, &there);
+    assert_int_equal(ss_backend_wait(backend, ticket), SS_OK);
     assert_int_equal(there.stored, here.stored);
     stay.nnz = here.stored;
 }
@@ -55,9 +55,9 @@ static void expect_same_entries(void)
     uint32_t *idx = malloc(4 * stay.nnz + 4);
     char *val = malloc(size * stay.nnz + 8), *error = malloc(size * stay.nnz + 8);
 
-    place->ops->read(place, SS_I32, stay.idx.data, stay.nnz, idx);
-    place->ops->read(place, w.type, stay.val.data, stay.nnz, val);
-    place->ops->read(place, w.type, stay.error.data, stay.nnz, error);
+    backend->ops->read(backend, SS_I32, stay.idx.data, stay.nnz, idx);
+    backend->ops->read(backend, w.type, stay.val.data, stay.nnz, val);
+    backend->ops->read(backend, w.type, stay.error.data, stay.nnz, error);
     gpu_ranks_finish();
     assert_memory_equal(idx, stay.here_idx, 4 * stay.nnz);
     assert_memory_equal(val, stay.here_val, size * stay.nnz);
@@ -102,9 +102,9 @@ static void encode_both(enum ss_values values, enum ss_coding coding, size_t cou
     what.val = stay.val.data;
     what.error = errors ? stay.error.data : NULL;
     gpu_ranks.crossed(&before, &up);
-    ss_ticket ticket = place->ops->encode(place, w.type, &what, there, there_ends);
+    ss_ticket ticket = backend->ops->encode(backend, w.type, &what, there, there_ends);
     memset(parts, 0x77, sizeof parts);
-    assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+    assert_int_equal(ss_backend_wait(backend, ticket), SS_OK);
     gpu_ranks.crossed(&after, &up);
     assert_memory_equal(there_ends, here_ends, count * sizeof *here_ends);
     size_t sent = 0, messages = 0;
@@ -177,35 +177,36 @@ static void claims_are_used_where_they_stay(void **state)
         ss_host.ops->claim(&ss_host, &w.threshold[0], type, w.here[IN], w.here[RESIDUAL], w.n, 5, k,
                            stay.here_idx, stay.here_val, &here, &few);
         ss_ticket ticket =
-            place->ops->claim(place, &w.threshold[1], type, w.there[IN], w.there[RESIDUAL], w.n, 5,
-                              k, stay.idx.data, stay.val.data, &there, &few);
-        assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+            backend->ops->claim(backend, &w.threshold[1], type, w.there[IN], w.there[RESIDUAL], w.n,
+                                5, k, stay.idx.data, stay.val.data, &there, &few);
+        assert_int_equal(ss_backend_wait(backend, ticket), SS_OK);
         assert_int_equal(there.claimed, here.claimed);
         stay.nnz = here.claimed;
         gpu_ranks.crossed(&before, &up[0]);
         ss_host.ops->survey(&ss_host, type, stay.here_idx, stay.here_val, stay.nnz, cuts, 3,
                             shares[0]);
-        place->ops->survey(place, type, stay.idx.data, stay.val.data, stay.nnz, cuts, 3, shares[1]);
+        backend->ops->survey(backend, type, stay.idx.data, stay.val.data, stay.nnz, cuts, 3,
+                             shares[1]);
         ss_host.ops->accumulate(&ss_host, type, SS_SUM, w.here[OUT], 5, stay.here_idx,
                                 stay.here_val, stay.nnz);
-        place->ops->accumulate(place, type, SS_SUM, w.there[OUT], 5, stay.idx.data, stay.val.data,
-                               stay.nnz);
+        backend->ops->accumulate(backend, type, SS_SUM, w.there[OUT], 5, stay.idx.data,
+                                 stay.val.data, stay.nnz);
         if (c % 3 == 0) {
             ss_host.ops->scatter(&ss_host, type, w.here[OUT], 5, stay.here_idx, stay.here_val,
                                  stay.nnz);
-            place->ops->scatter(place, type, w.there[OUT], 5, stay.idx.data, stay.val.data,
-                                stay.nnz);
+            backend->ops->scatter(backend, type, w.there[OUT], 5, stay.idx.data, stay.val.data,
+                                  stay.nnz);
         }
         if (c % 3 == 1) {
             ss_host.ops->add_at(&ss_host, type, w.here[RESIDUAL], 5, stay.here_idx, stay.here_val,
                                 stay.nnz);
-            place->ops->add_at(place, type, w.there[RESIDUAL], 5, stay.idx.data, stay.val.data,
-                               stay.nnz);
+            backend->ops->add_at(backend, type, w.there[RESIDUAL], 5, stay.idx.data, stay.val.data,
+                                 stay.nnz);
         } else {
             ss_host.ops->undo(&ss_host, type, w.here[IN], w.here[RESIDUAL], w.n, 5, stay.here_idx,
                               stay.here_val, stay.nnz);
-            place->ops->undo(place, type, w.there[IN], w.there[RESIDUAL], w.n, 5, stay.idx.data,
-                             stay.val.data, stay.nnz);
+            backend->ops->undo(backend, type, w.there[IN], w.there[RESIDUAL], w.n, 5, stay.idx.data,
+                               stay.val.data, stay.nnz);
         }
         gpu_ranks_finish();
         gpu_ranks.crossed(&after, &up[1]);

@@ -3,7 +3,7 @@
 #include "tests/gpu/gpu_ranks.h"
 #include "tests/unit/support/training.h"
 
-static struct ss_place *place;
+static struct ss_backend *backend;
 
 /* Indices of dense vectors come home as bitmaps, several of a long one. */
 static void a_dense_scan_comes_home_in_fewer_bytes(void **state)
@@ -14,7 +14,7 @@ static void a_dense_scan_comes_home_in_fewer_bytes(void **state)
     struct ss_scan scan[2];
 
     (void)state;
-    place = &gpu_rank(0)->place;
+    backend = &gpu_rank(0)->backend;
     near = gpu_rank_make(0, 4 * n);
     for (size_t d = 0; d < 3; d++) {
         const size_t room = d == 1 ? n / 10 : n; /* cut: no bitmap */
@@ -22,8 +22,8 @@ static void a_dense_scan_comes_home_in_fewer_bytes(void **state)
         for (size_t i = 0; i < n; i++)
             near[i] = i % every[d] == 1 ? (float)i : 0;
         gpu_ranks.crossed(&before, &up);
-        place->ops->scan(place, SS_F32, SS_SUM, gpu_far(near), n, 3, idx[0], val[0], room,
-                         &scan[0]);
+        backend->ops->scan(backend, SS_F32, SS_SUM, gpu_far(near), n, 3, idx[0], val[0], room,
+                           &scan[0]);
         gpu_ranks_finish();
         gpu_ranks.crossed(&after, &up);
         ss_host.ops->scan(&ss_host, SS_F32, SS_SUM, near, n, 3, idx[1], val[1], room, &scan[1]);
@@ -56,7 +56,7 @@ static void many_messages_are_decoded_before_anybody_asks(void **state)
     float *near;
 
     (void)state;
-    place = &gpu_rank(0)->place;
+    backend = &gpu_rank(0)->backend;
     near = gpu_rank_make(0, 4 * 2 * ENTRIES);
     for (uint32_t i = 0; i < ENTRIES; i++) {
         idx[i] = 2 * i;
@@ -69,7 +69,7 @@ static void many_messages_are_decoded_before_anybody_asks(void **state)
         coded.sender = i;
         if (i == 50 || i == SENT - 1) /* a gap is another one */
             msg[length - 40] ^= 1;
-        place->ops->decode(place, SS_F32, &op, gpu_far(near), 0, &coded, &refused[i]);
+        backend->ops->decode(backend, SS_F32, &op, gpu_far(near), 0, &coded, &refused[i]);
         if (i == 50)
             msg[length - 40] ^= 1;
     }
@@ -101,7 +101,7 @@ static void open_calls(struct training *t, enum ss_algorithm algorithm, enum ss_
     t->job.far = gpu_ranks.far;
     ss_sim_set_idle(t->job.sim, 1e-6);
     for (int r = 0; r < CALL_RANKS; r++) {
-        t->job.place[r] = &gpu_rank(r)->place;
+        t->job.backend[r] = &gpu_rank(r)->backend;
         free(t->gradient[r]);
         free(t->job.out[r]);
         t->gradient[r] = gpu_rank_make(r, (size_t)CALL_N * 8);

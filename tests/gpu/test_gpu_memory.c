@@ -1,23 +1,23 @@
-/* The device memory of a place: what is made of it, who waits for that, and what comes back. */
-#include "tests/gpu/two_places.h"
+/* The device memory of a backend: what is made of it, who waits for that, and what comes back. */
+#include "tests/gpu/two_backends.h"
 
 static void without_memory_there_is_no_vector(void **state)
 {
     struct ss_buf a;
 
     (void)state;
-    place = &gpu_rank(0)->place;
+    backend = &gpu_rank(0)->backend;
     gpu_rank(0)->device.limit = 1000;
-    assert_int_equal(place->ops->make(place, NULL, &a, 4000), SS_ERR_MEMORY);
+    assert_int_equal(backend->ops->make(backend, NULL, &a, 4000), SS_ERR_MEMORY);
     assert_null(a.data);
-    assert_int_equal(place->ops->poll(place, 1), SS_OK);
+    assert_int_equal(backend->ops->poll(backend, 1), SS_OK);
     gpu_ranks_end();
 }
 
-/* A place whose lock is free while the driver makes memory or lets it go, which may wait for the
+/* A backend whose lock is free while the driver makes memory or lets it go, which may wait for the
  * device. */
 static struct {
-    struct gpu_place *place;
+    struct gpu_backend *backend;
     struct gpu_driver driver, watched;
     unsigned made, freed;
     bool held;
@@ -25,10 +25,10 @@ static struct {
 
 static void look_at_lock(void)
 {
-    if (pthread_mutex_trylock(&watch.place->lock) != 0)
+    if (pthread_mutex_trylock(&watch.backend->lock) != 0)
         watch.held = true;
     else
-        (void)pthread_mutex_unlock(&watch.place->lock);
+        (void)pthread_mutex_unlock(&watch.backend->lock);
 }
 
 static CUresult watched_make(CUdeviceptr *p, size_t bytes)
@@ -45,10 +45,10 @@ static CUresult watched_free(CUdeviceptr p)
     return watch.driver.memory_free(p);
 }
 
-static void watch_memory(struct gpu_place *p)
+static void watch_memory(struct gpu_backend *p)
 {
-    watch.place = p;
-    place = &p->place;
+    watch.backend = p;
+    backend = &p->backend;
     watch.driver = watch.watched = *p->device.driver;
     watch.watched.memory_make = watched_make;
     watch.watched.memory_free = watched_free;
@@ -65,20 +65,20 @@ static void nobody_waits_while_a_vector_is_made_or_let_go(void **state)
     (void)state;
     before = gpu_rank(0)->device.driver;
     watch_memory(gpu_rank(0));
-    const size_t used = watch.place->device.used;
+    const size_t used = watch.backend->device.used;
     for (unsigned c = 0; c < 5; c++) {
-        assert_int_equal(place->ops->make(place, NULL, &a, 4000), SS_OK);
-        assert_true(watch.place->device.used > used);
-        place->ops->drop(place, &a);
-        assert_int_equal(ss_place_wait(place, place->ops->mark(place)), SS_OK);
+        assert_int_equal(backend->ops->make(backend, NULL, &a, 4000), SS_OK);
+        assert_true(watch.backend->device.used > used);
+        backend->ops->drop(backend, &a);
+        assert_int_equal(ss_backend_wait(backend, backend->ops->mark(backend)), SS_OK);
         assert_int_equal(watch.freed, c); /* whoever polls may hold a lock */
         gpu_ranks_finish();
     }
     assert_int_equal(watch.made, 5);
     assert_int_equal(watch.freed, 5);
     assert_false(watch.held);
-    assert_int_equal(watch.place->device.used, used);
-    watch.place->device.driver = before;
+    assert_int_equal(watch.backend->device.used, used);
+    watch.backend->device.driver = before;
     gpu_ranks_end();
 }
 
@@ -86,7 +86,7 @@ static void nobody_waits_while_a_vector_is_made_or_let_go(void **state)
 static void nobody_waits_while_room_is_made_for_calls(void **state)
 {
     const size_t n = 3 << 20, capacity = 2 << 20;
-    const struct ss_place_need claims = {.n = n, .entries = 80000, .k = 40000}, scans = {.n = n};
+    const struct ss_backend_need claims = {.n = n, .entries = 80000, .k = 40000}, scans = {.n = n};
     const struct gpu_driver *before = gpu_rank(0)->device.driver;
     uint32_t *idx = malloc(capacity * sizeof *idx);
     float *val = malloc(capacity * sizeof *val);
@@ -95,34 +95,34 @@ static void nobody_waits_while_room_is_made_for_calls(void **state)
 
     (void)state;
     watch_memory(gpu_rank(0));
-    assert_int_equal(place->ops->reserve(place, SS_F32, &scans), SS_OK);
-    assert_int_equal(place->ops->make(place, NULL, &a, n * sizeof(float)), SS_OK);
+    assert_int_equal(backend->ops->reserve(backend, SS_F32, &scans), SS_OK);
+    assert_int_equal(backend->ops->make(backend, NULL, &a, n * sizeof(float)), SS_OK);
     const unsigned made = watch.made;
-    assert_int_equal(ss_place_wait(place, place->ops->scan(place, SS_F32, SS_SUM, a.data, n, 0, idx,
-                                                           val, capacity, &seen)),
+    assert_int_equal(ss_backend_wait(backend, backend->ops->scan(backend, SS_F32, SS_SUM, a.data, n,
+                                                                 0, idx, val, capacity, &seen)),
                      SS_OK);
     assert_int_equal(seen.nnz, 0);
     assert_int_equal(watch.made, made + 1);
     gpu_rank(0)->device.limit = gpu_rank(0)->device.used; /* then by pieces */
     gpu_rank(0)->list = (struct gpu_area){gpu_rank(0)->list.data, 1 << 20};
-    assert_int_equal(ss_place_wait(place, place->ops->scan(place, SS_F32, SS_SUM, a.data, n, 0, idx,
-                                                           val, capacity, &seen)),
+    assert_int_equal(ss_backend_wait(backend, backend->ops->scan(backend, SS_F32, SS_SUM, a.data, n,
+                                                                 0, idx, val, capacity, &seen)),
                      SS_OK);
     assert_int_equal(watch.made, made + 1);
     gpu_rank(0)->device.limit = SIZE_MAX;
-    assert_int_equal(place->ops->reserve(place, SS_F32, &claims), SS_OK);
+    assert_int_equal(backend->ops->reserve(backend, SS_F32, &claims), SS_OK);
     assert_true(watch.made > made + 1);
     gpu_ranks_finish();
     assert_true(watch.freed > 0);
     assert_false(watch.held);
-    place->ops->drop(place, &a);
+    backend->ops->drop(backend, &a);
     gpu_rank(0)->device.driver = before;
     gpu_ranks_end();
     free(idx);
     free(val);
 }
 
-static size_t in_areas(const struct gpu_place *p)
+static size_t in_areas(const struct gpu_backend *p)
 {
     return p->crossing.bytes + p->picked.bytes + p->work.bytes + p->list.bytes + p->between.bytes +
            p->messages.bytes;
@@ -135,11 +135,11 @@ static void *reserves(void *seed)
     for (int c = 0; c < 3000; c++) {
         word = word * 6364136223846793005u + 1442695040888963407u;
         const size_t n = 1000 + (size_t)(word >> 43);
-        const struct ss_place_need need = {.n = n, .entries = n / 50, .k = n / 100};
-        const int status = place->ops->reserve(place, SS_F32, &need);
+        const struct ss_backend_need need = {.n = n, .entries = n / 50, .k = n / 100};
+        const int status = backend->ops->reserve(backend, SS_F32, &need);
         if (status != SS_OK && status != SS_ERR_MEMORY)
             abort();
-        (void)place->ops->poll(place, 1);
+        (void)backend->ops->poll(backend, 1);
     }
     return NULL;
 }
@@ -152,7 +152,7 @@ static void threads_that_make_room_at_once_lose_none_of_it(void **state)
     pthread_t threads[2];
 
     (void)state;
-    place = &gpu_rank(0)->place;
+    backend = &gpu_rank(0)->backend;
     for (int round = 0; round < 2; round++) {
         gpu_rank(0)->device.limit = round == 0 ? SIZE_MAX : gpu_rank(0)->device.used;
         for (int t = 0; t < 2; t++)
@@ -161,7 +161,7 @@ static void threads_that_make_room_at_once_lose_none_of_it(void **state)
             assert_int_equal(pthread_join(threads[t], NULL), 0);
         gpu_ranks_finish();
         assert_int_equal(gpu_rank(0)->device.used, in_areas(gpu_rank(0)));
-        assert_int_equal(place->ops->poll(place, 1), SS_OK);
+        assert_int_equal(backend->ops->poll(backend, 1), SS_OK);
     }
     gpu_rank(0)->device.limit = SIZE_MAX;
     open_world(SS_F32, 2000);

@@ -1,5 +1,5 @@
 /* The MPI library's part of long allreduces in pieces: all ranks know, with a vote or without, and
- * nothing but a place that is not the host's, or REPRODUCIBLE, makes them so. */
+ * nothing but a backend that is not the host's, or REPRODUCIBLE, makes them so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/support/far_place.h"
+#include "tests/unit/support/far_backend.h"
 #include "tests/unit/support/sim_job.h"
 
 enum { SIZE = 3, BYTES = 2 * SS_PIECE + 64, CALLS = 12 };
@@ -54,7 +54,7 @@ static uint64_t piece_of_call(unsigned away, enum ss_type type, uint64_t n)
     for (int r = 0; r < SIZE; r++) {
         const bool far = away >> r & 1;
 
-        the.job.place[r] = far ? far_place_of(r) : NULL;
+        the.job.backend[r] = far ? far_backend_of(r) : NULL;
         the.job.in[r] = NULL;
         the.job.out[r] = far ? the.far[r] : the.near[r];
     }

@@ -255,7 +255,7 @@ static void a_shift_costs_until_the_next_partition(void **state)
 /* Elements that kernels have looked through for entries. */
 static size_t scanned;
 
-static ss_ticket count_scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+static ss_ticket count_scan(struct ss_backend *p, enum ss_type type, enum ss_op op, const void *src,
                             size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
                             struct ss_scan *out)
 {
@@ -266,14 +266,14 @@ static ss_ticket count_scan(struct ss_place *p, enum ss_type type, enum ss_op op
 /* After what is looked through before the vote. */
 static int counted_step(void *ctx, int rank)
 {
-    static struct ss_place_ops counting;
-    static struct ss_place place = {&counting};
+    static struct ss_backend_ops counting;
+    static struct ss_backend backend = {&counting};
     struct sim_job *job = ctx;
     int status = job_step(ctx, rank);
 
     counting = *ss_host.ops;
     counting.scan = count_scan;
-    ss_comm_call(job->comm[rank])->f.c.x.place = &place;
+    ss_comm_call(job->comm[rank])->f.c.x.backend = &backend;
     return status;
 }
 

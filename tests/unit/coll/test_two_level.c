@@ -12,14 +12,15 @@
 
 /* Layouts: a digit for each rank's host. */
 static const char *const layouts[] = {
-    "11",        "12",        "112",       "123",       "1122",     "1212",     "11223",
-    "12345",     "111222",    "123123",    "111223",    "122223",   "1111222",  "12341234",
-    "11112222",  "111111112", "123123123", "111222333", "112233441", "123456789", "111111111",
+    "11",       "12",        "112",       "123",       "1122",      "1212",      "11223",
+    "12345",    "111222",    "123123",    "111223",    "122223",    "1111222",   "12341234",
+    "11112222", "111111112", "123123123", "111222333", "112233441", "123456789", "111111111",
 };
 #define LENGTH(a) (sizeof(a) / sizeof(a)[0])
 
-static const enum ss_algorithm between[] = {SS_TWO_LEVEL, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
-                                            SS_DSAR, SS_RING, SS_ALLGATHER, SS_AUTO};
+static const enum ss_algorithm between[] = {
+    SS_TWO_LEVEL, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR, SS_RING, SS_ALLGATHER,
+    SS_AUTO};
 
 /* Runs a case on a layout and compares the results with the oracle's. */
 static void run(const char *layout, enum ss_algorithm algorithm, uint64_t slice, uint64_t seed,

@@ -76,7 +76,7 @@ static void a_dense_lane_votes_ever_more_rarely(void **state)
 /* How much of the input a scan has seen. */
 static uint64_t looked_at;
 
-static ss_ticket counting_scan(struct ss_place *p, enum ss_type type, enum ss_op op,
+static ss_ticket counting_scan(struct ss_backend *p, enum ss_type type, enum ss_op op,
                                const void *src, size_t n, uint32_t base, uint32_t *idx, void *val,
                                size_t capacity, struct ss_scan *out)
 {
@@ -102,8 +102,8 @@ static void a_dense_lane_is_not_read_as_a_whole(void **state)
     memset(&job, 0, sizeof job);
     job_open(&job, 2, 1e-6, 1e-8, 0, &settings);
     for (size_t i = 0; i < sizeof densities / sizeof densities[0]; i++) {
-        struct ss_place_ops counting = *ss_host.ops;
-        struct ss_place place = {&counting};
+        struct ss_backend_ops counting = *ss_host.ops;
+        struct ss_backend backend = {&counting};
         for (int r = 0; r < 2; r++) {
             struct input input = {.size = 2,
                                   .type = SS_F32,
@@ -121,7 +121,7 @@ static void a_dense_lane_is_not_read_as_a_whole(void **state)
             job.comm[r]->lanes.list[0].holds = i == HOLDS;
         }
         counting.scan = counting_scan;
-        job.place[0] = &place;
+        job.backend[0] = &backend;
         looked_at = 0;
         assert_true(job_call(&job, SS_F32, SS_SUM, LONG));
         assert_int_equal(looked_at >= LONG, whole[i]);

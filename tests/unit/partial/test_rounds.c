@@ -378,7 +378,7 @@ static void a_tensor_that_finds_no_room_costs_the_others_nothing(void **state)
         struct ss_rule_subject subject = {.count = 200000, .type = SS_F32, .comm = "c"};
         struct ss_tensor_call call = {.lane = 7,
                                       .address = job,
-                                      .place = &ss_host,
+                                      .backend = &ss_host,
                                       .type = SS_F32,
                                       .op = SS_SUM,
                                       .n = 200000,

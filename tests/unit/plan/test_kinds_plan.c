@@ -67,7 +67,7 @@ static struct ss_plan plan_of(const struct ss_call *c, double alpha, double beta
     shape.alpha = alpha;
     shape.beta = beta;
     shape.scan = shape.code = shape.merge = shape.fill = 0;
-    shape.place = (struct ss_place_costs){0};
+    shape.backend = (struct ss_backend_costs){0};
     shape.vote = vote;
     ss_plan_make(&shape, &nothing, &plan);
     *memory = ss_plan_memory(&shape, ss_kind_algorithm(c->f.c.kind));

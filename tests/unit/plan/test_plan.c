@@ -211,7 +211,7 @@ static struct ss_shape some_shape(void)
                              .code = 4e-9,
                              .merge = 2e-9,
                              .fill = 1e-10,
-                             .place = ss_costs_of_host(4e-9, 2e-9, 1e-10),
+                             .backend = ss_costs_of_host(4e-9, 2e-9, 1e-10),
                              .vote = 4e-5};
 }
 

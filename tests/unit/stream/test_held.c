@@ -1,5 +1,5 @@
-/* Room in a place for what stays there: where there is none it is asked for seldom, since a place
- * may wait for its device wherever it makes memory. */
+/* Room in a backend for what stays there: where there is none it is asked for seldom, since a
+ * backend may wait for its device wherever it makes memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/place/place.h"
+#include "core/backend/backend.h"
 #include "core/stream/work.h"
 
 static struct {
@@ -16,7 +16,7 @@ static struct {
     unsigned tries, made, dropped;
 } the;
 
-static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+static int make(struct ss_backend *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
     (void)p, (void)mem;
     the.tries++;
@@ -28,7 +28,7 @@ static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size
     return SS_OK;
 }
 
-static void drop(struct ss_place *p, struct ss_buf *buf)
+static void drop(struct ss_backend *p, struct ss_buf *buf)
 {
     (void)p;
     the.dropped += buf->data != NULL;
@@ -36,17 +36,18 @@ static void drop(struct ss_place *p, struct ss_buf *buf)
     *buf = (struct ss_buf){.data = NULL};
 }
 
-static const struct ss_place_ops ops = {.name = "test", .remote = true, .make = make, .drop = drop};
-static struct ss_place places[2] = {{&ops}, {&ops}};
+static const struct ss_backend_ops ops = {
+    .name = "test", .remote = true, .make = make, .drop = drop};
+static struct ss_backend backends[2] = {{&ops}, {&ops}};
 
-static bool ask(struct ss_work *w, int place, size_t entries)
+static bool ask(struct ss_work *w, int backend, size_t entries)
 {
-    return ss_held_reserve(&w->held[0], &places[place], entries, 4, true);
+    return ss_held_reserve(&w->held[0], &backends[backend], entries, 4, true);
 }
 
 static void begin(struct ss_work *w, size_t room)
 {
-    *w = (struct ss_work){.held = {{.place = NULL}}};
+    *w = (struct ss_work){.held = {{.backend = NULL}}};
     the.room = room;
     the.tries = the.made = the.dropped = 0;
 }
@@ -88,7 +89,7 @@ static void room_that_has_come_is_found(void **state)
     end(&w);
 }
 
-static void what_needs_less_and_other_places_are_tried_at_once(void **state)
+static void what_needs_less_and_other_backends_are_tried_at_once(void **state)
 {
     struct ss_work w;
 
@@ -108,7 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_room_it_is_tried_once_in_many_calls),
         cmocka_unit_test(room_that_has_come_is_found),
-        cmocka_unit_test(what_needs_less_and_other_places_are_tried_at_once),
+        cmocka_unit_test(what_needs_less_and_other_backends_are_tried_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,7 +158,7 @@ static inline int kind_job_step(void *ctx, int rank)
     struct ss_collective what = k->what[rank];
     what.in = what.in ? (const char *)what.in + k->job.far : NULL;
     what.out = what.out ? (char *)what.out + k->job.far : NULL;
-    what.place = k->job.place[rank];
+    what.backend = k->job.backend[rank];
     int status = ss_call_start_kind(call, k->job.comm[rank], &what);
     if (k->job.starve_after_vote && rank == k->job.starve_rank)
         atomic_store(&k->job.mem[rank].used, SIZE_MAX - 1);

@@ -97,7 +97,7 @@ static inline void rounds_open_rank(struct rounds_job *job, int r)
         struct ss_rule_subject subject = {.count = job->n[i], .type = SS_F32, .comm = "c"};
         struct ss_tensor_call call = {.lane = (uint32_t)i,
                                       .address = job->out[r],
-                                      .place = &ss_host,
+                                      .backend = &ss_host,
                                       .type = SS_F32,
                                       .op = SS_SUM,
                                       .n = job->n[i],

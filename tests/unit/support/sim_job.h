@@ -37,9 +37,9 @@ struct sim_job {
     uint64_t n;
     const void *in[SIM_JOB_RANKS];
     void *out[SIM_JOB_RANKS];
-    struct ss_place *place[SIM_JOB_RANKS]; /* NULL: the host */
-    struct ss_layout *layout;              /* job_set_hosts; else NULL */
-    ptrdiff_t far; /* distance from the test's buffers to their addresses in a remote place */
+    struct ss_backend *backend[SIM_JOB_RANKS]; /* NULL: the host */
+    struct ss_layout *layout;                  /* job_set_hosts; else NULL */
+    ptrdiff_t far; /* distance from the test's buffers to their addresses in a remote backend */
 };
 
 /* Tells all ranks on which hosts they are: hosts[r mod its length] is rank r's. Slices of two
@@ -91,10 +91,10 @@ static inline int job_step(void *ctx, int rank)
     if (!job->started[rank]) {
         job->started[rank] = true;
         uint64_t n = job->other_n > 0 && rank == job->other_n_rank ? job->other_n : job->n;
-        struct ss_place *place = job->place[rank] ? job->place[rank] : &ss_host;
-        ptrdiff_t far = place->ops->remote ? job->far : 0;
+        struct ss_backend *backend = job->backend[rank] ? job->backend[rank] : &ss_host;
+        ptrdiff_t far = backend->ops->remote ? job->far : 0;
         const char *in = job->in[rank];
-        int status = ss_call_start(call, job->comm[rank], place, job->type, job->op,
+        int status = ss_call_start(call, job->comm[rank], backend, job->type, job->op,
                                    in ? in + far : NULL, (char *)job->out[rank] + far, n, 0);
         if (job->starve_after_vote && rank == job->starve_rank)
             atomic_store(&job->mem[rank].used, SIZE_MAX - 1);

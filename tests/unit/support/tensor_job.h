@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/place/place.h"
+#include "core/backend/backend.h"
 #include "core/tensor/tensor.h"
 
 enum { MOST = 4, N = 1000 };

@@ -149,7 +149,7 @@ static inline const void *training_residual(const struct training *t, int rank)
     const struct ss_tensor *tensor = ss_tensors_first(t->job.comm[rank]->tensors);
 
     const char *values = tensor ? tensor->residual.values.data : NULL;
-    bool remote = values && tensor->residual.place->ops->remote;
+    bool remote = values && tensor->residual.backend->ops->remote;
     return remote ? values - t->job.far : values;
 }
 

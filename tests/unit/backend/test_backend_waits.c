@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/support/far_place.h"
+#include "tests/unit/support/far_backend.h"
 #include "tests/unit/support/sim_job.h"
 
 enum { SIZE = 3, COUNT = 20000, FAR_RANK = 1, STALLS = 5000 };
@@ -16,7 +16,7 @@ static const double IDLE = 0.01, TIMEOUT = 0.5; /* a stall takes a hundred times
 static struct {
     struct sim_job job;
     void *buffer[SIZE];
-    enum ss_stage stalls_in; /* the far place does nothing for a while once the call is there */
+    enum ss_stage stalls_in; /* the far backend does nothing for a while once the call is there */
     bool stalled;
     int absent; /* this rank never calls; -1: none */
 } the;
@@ -40,7 +40,7 @@ static void open_job(enum ss_algorithm algorithm)
             r == FAR_RANK ? far_make(COUNT * sizeof(float)) : malloc(COUNT * sizeof(float));
         assert_non_null(the.buffer[r]);
     }
-    the.job.place[FAR_RANK] = far_place_of(FAR_RANK);
+    the.job.backend[FAR_RANK] = far_backend_of(FAR_RANK);
 }
 
 static void close_job(void)
@@ -62,7 +62,7 @@ static int step(void *unused, int rank)
     bool votes = call->stage == SS_STAGE_DRIVEN && call->driver != &ss_algorithm_driver;
     if (rank == FAR_RANK && the.job.started[rank] && call->stage == the.stalls_in && !votes &&
         !the.stalled) {
-        far_places[rank].stalls = STALLS;
+        far_backends[rank].stalls = STALLS;
         the.stalled = true;
     }
     return job_step(&the.job, rank);
@@ -119,7 +119,7 @@ static void what_the_own_device_takes_is_no_timeout(void **state)
             if (!is_right())
                 fail_msg("%s, stage %d: %s", ss_algorithm_name(algorithms[a]), (int)stages[s],
                          ss_status_text(the.job.status[FAR_RANK]));
-            stalls[s] += far_places[FAR_RANK].stalls < STALLS && the.stalled;
+            stalls[s] += far_backends[FAR_RANK].stalls < STALLS && the.stalled;
             close_job();
         }
     assert_true(stalls[0] > 0 && stalls[1] > 0);

@@ -1,11 +1,11 @@
-/* The inside of a place on a device: jobs, one for each call of a function of the place. The jobs
- * are queued in the device's stream in the order of the calls. A job may need the device's results
- * of its first part before its second part can be queued. The jobs behind it wait on the host, with
- * copies of the host's arrays. */
-#ifndef GPU_DEVICE_PLACE_IMPL_H
-#define GPU_DEVICE_PLACE_IMPL_H
+/* The inside of a backend on a device: jobs, one for each call of a function of the backend. The
+ * jobs are queued in the device's stream in the order of the calls. A job may need the device's
+ * results of its first part before its second part can be queued. The jobs behind it wait on the
+ * host, with copies of the host's arrays. */
+#ifndef GPU_DEVICE_BACKEND_IMPL_H
+#define GPU_DEVICE_BACKEND_IMPL_H
 
-#include "gpu/device_place.h"
+#include "gpu/device_backend.h"
 
 /* A result on its way to the host: a copy into a slot, and the caller's memory that gets it in a
  * poll. */
@@ -92,7 +92,7 @@ struct gpu_job {
     struct gpu_job *next;
     ss_ticket number;
     /* Queues as much of the job as possible. Returns true if all is queued. */
-    bool (*step)(struct gpu_place *p, struct gpu_job *j);
+    bool (*step)(struct gpu_backend *p, struct gpu_job *j);
     /* gives small results to the caller; NULL: none */
     void (*give)(struct gpu_job *j);
     void (*arrive)(struct gpu_job *j, void *slot); /* converts a result in its slot; NULL: none */
@@ -121,13 +121,13 @@ struct gpu_job {
     };
 };
 
-static inline struct gpu_place *gpu_place_of(struct ss_place *p)
+static inline struct gpu_backend *gpu_backend_of(struct ss_backend *p)
 {
-    return (struct gpu_place *)(void *)p;
+    return (struct gpu_backend *)(void *)p;
 }
 
 /* Returns true if the first part of a waiting job is done. */
-static inline bool gpu_arrived(struct gpu_place *p, const struct gpu_job *j)
+static inline bool gpu_arrived(struct gpu_backend *p, const struct gpu_job *j)
 {
     return gpu_passed(&p->device, j->mark) && p->device.queue.error == 0;
 }
@@ -135,30 +135,30 @@ static inline bool gpu_arrived(struct gpu_place *p, const struct gpu_job *j)
 /* ---- gpu/device_jobs.c ---- */
 
 /* Appends a job like this one. Returns its number. */
-ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as);
-int gpu_poll(struct ss_place *place, ss_ticket ticket);
-ss_ticket gpu_mark_all(struct ss_place *place);
+ss_ticket gpu_hand_over(struct ss_backend *backend, const struct gpu_job *as);
+int gpu_poll(struct ss_backend *backend, ss_ticket ticket);
+ss_ticket gpu_mark_all(struct ss_backend *backend);
 
 /* Sets an error that stays, for lack of memory. */
-void gpu_fail(struct gpu_place *p);
+void gpu_fail(struct gpu_backend *p);
 
-/* Frees device memory once queued work has passed; when the place closes, at once. */
-void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes);
-void gpu_free_gone(struct gpu_place *p);
-bool gpu_has_gone(struct gpu_place *p);
-void gpu_forget_jobs(struct gpu_place *p);
+/* Frees device memory once queued work has passed; when the backend closes, at once. */
+void gpu_let_go(struct gpu_backend *p, void *memory, size_t bytes);
+void gpu_free_gone(struct gpu_backend *p);
+bool gpu_has_gone(struct gpu_backend *p);
+void gpu_forget_jobs(struct gpu_backend *p);
 
 size_t gpu_aligned(size_t bytes);
 
 /* Returns device memory that lasts until the next job, of `bytes` at least. Returns NULL, with an
  * error that stays, if there is none. */
-void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes);
+void *gpu_area(struct gpu_backend *p, struct gpu_area *area, size_t bytes);
 
 /* Returns aligned pinned memory for an upload, 64 bytes at least, or NULL if none is free now. */
-void *gpu_upload_room(struct gpu_place *p, size_t bytes);
+void *gpu_upload_room(struct gpu_backend *p, size_t bytes);
 
 /* Queues a copy from device memory to the caller's memory. Returns false if no slot is free. */
-bool gpu_send_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
+bool gpu_send_home(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
                    size_t bytes);
 
 /* Marks the last copy as a bitmap. */
@@ -166,7 +166,7 @@ void gpu_call_bitmap(struct gpu_job *j, uint32_t first, size_t bits);
 
 /* Queues a copy of any length, from byte *sent on, as far as slots are free. Returns true if all is
  * queued. */
-bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
+bool gpu_send_all_home(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
                        size_t bytes, size_t *sent);
 
 /* Return the bytes of a list with room for so many entries. Without so much room in the area,
@@ -174,8 +174,9 @@ bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const v
 size_t gpu_list_bytes(size_t room, size_t size);
 /* Returns `room`, or the number of entries that the area has room for if that is less. */
 size_t gpu_list_room(const struct gpu_area *area, size_t room, size_t size);
-bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size);
-bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
+bool gpu_list_make(struct gpu_backend *p, struct gpu_area *area, struct gpu_list *list,
+                   size_t size);
+bool gpu_send_list_home(struct gpu_backend *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count);
 
 /* ---- gpu/device_vectors.c ---- */
@@ -190,37 +191,38 @@ struct gpu_vector {
 };
 
 /* Returns the vector that contains an address, or NULL. */
-struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v);
+struct gpu_vector *gpu_vector_of(struct gpu_backend *p, const void *v);
 uint32_t *gpu_vector_marks(const struct gpu_vector *x);
 
-/* The functions make and drop of ss_place_ops. */
-int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes);
-void gpu_vector_drop(struct ss_place *place, struct ss_buf *buf);
+/* The functions make and drop of ss_backend_ops. */
+int gpu_vector_make(struct ss_backend *backend, struct ss_mem *mem, struct ss_buf *buf,
+                    size_t bytes);
+void gpu_vector_drop(struct ss_backend *backend, struct ss_buf *buf);
 
 /* ---- gpu/device_reserve.c ---- */
 
 /* Reserves room so that gpu_area neither fails nor allocates. */
-int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need);
+int gpu_reserve(struct ss_backend *backend, enum ss_type type, const struct ss_backend_need *need);
 /* Makes room for so many entries in the list, if there is memory. */
-void gpu_reserve_list(struct ss_place *place, enum ss_type type, size_t entries);
+void gpu_reserve_list(struct ss_backend *backend, enum ss_type type, size_t entries);
 
 /* ---- gpu/device_select.c ---- */
 
-bool gpu_step_claim(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_claim_buckets(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_undo(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_claim(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_claim_buckets(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_undo(struct gpu_backend *p, struct gpu_job *j);
 void gpu_give_selection(struct gpu_job *j);
 
 /* ---- gpu/device_feed.c: the host's arrays, piece by piece ---- */
 
-bool gpu_step_clear_at(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_scatter(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_accumulate(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_add_at(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_write(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_reduce(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_add_dense(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_runs(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_clear_at(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_scatter(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_accumulate(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_add_at(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_write(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_reduce(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_add_dense(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_runs(struct gpu_backend *p, struct gpu_job *j);
 
 /* Copies the arrays that have not been read. Returns false without memory. */
 bool gpu_source_keep(struct gpu_source *s, enum ss_type type);
@@ -229,26 +231,26 @@ bool gpu_source_order(struct gpu_source *s, enum ss_type type);
 
 /* ---- gpu/device_coded.c ---- */
 
-bool gpu_words_make(struct gpu_place *p); /* returns false without pinned memory */
-ss_ticket gpu_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
+bool gpu_words_make(struct gpu_backend *p); /* returns false without pinned memory */
+ss_ticket gpu_decode(struct ss_backend *p, enum ss_type type, const enum ss_op *op, void *dst,
                      uint32_t base, const struct ss_coded *coded, atomic_int *refused);
 
 /* ---- gpu/device_encode.c: entries that have stayed on the device ---- */
 
 size_t gpu_messages_room(enum ss_type type, size_t n); /* bytes of the area */
-ss_ticket gpu_encode_parts(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
+ss_ticket gpu_encode_parts(struct ss_backend *p, enum ss_type type, const struct ss_leaving *what,
                            void *to, size_t *ends);
-ss_ticket gpu_survey_parts(struct ss_place *p, enum ss_type type, const uint32_t *idx,
+ss_ticket gpu_survey_parts(struct ss_backend *p, enum ss_type type, const uint32_t *idx,
                            const void *val, size_t nnz, const uint32_t *cuts, size_t count,
                            struct ss_share *out);
 
 /* ---- gpu/device_ask.c: scans and sums of a vector ---- */
 
-size_t gpu_place_square_work(enum ss_type type, size_t n); /* bytes of the work area */
-bool gpu_step_scan(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_square(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_not_finite(struct gpu_place *p, struct gpu_job *j);
-bool gpu_step_sketch(struct gpu_place *p, struct gpu_job *j);
+size_t gpu_backend_square_work(enum ss_type type, size_t n); /* bytes of the work area */
+bool gpu_step_scan(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_square(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_not_finite(struct gpu_backend *p, struct gpu_job *j);
+bool gpu_step_sketch(struct gpu_backend *p, struct gpu_job *j);
 void gpu_give_scan(struct gpu_job *j);
 void gpu_take_bitmap(struct gpu_job *j, const struct gpu_parcel *x);
 void gpu_give_square(struct gpu_job *j);

@@ -1,19 +1,19 @@
-/* A place that the host cannot access: its addresses lead to unreadable pages, FAR bytes behind the
- * memory that its functions work on, so that a direct access crashes. The place is late as well:
- * results are rubbish until poll has said that they are there. */
-#ifndef TESTS_UNIT_FAR_PLACE_H
-#define TESTS_UNIT_FAR_PLACE_H
+/* A backend that the host cannot access: its addresses lead to unreadable pages, FAR bytes behind
+ * the memory that its functions work on, so that a direct access crashes. The backend is late as
+ * well: results are rubbish until poll has said that they are there. */
+#ifndef TESTS_UNIT_FAR_BACKEND_H
+#define TESTS_UNIT_FAR_BACKEND_H
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/place/place.h"
+#include "core/backend/backend.h"
 
 enum { FAR = 1 << 28 };
 
 struct far_debt {
-    struct ss_place *place;
+    struct ss_backend *backend;
     void *to, *value;
     size_t bytes;
     ss_ticket ticket;
@@ -27,14 +27,14 @@ static struct {
     struct far_debt debts[256]; /* results to be delivered, oldest first */
     size_t owed;
     ss_ticket handed, written,
-        done; /* last piece of work, last that wrote in the place, last done */
+        done; /* last piece of work, last that wrote in the backend, last done */
     unsigned polls;
-    struct ss_place *at_work; /* place that worked last */
+    struct ss_backend *at_work; /* backend that worked last */
 } far_memory;
 
-/* A place of this kind. From piece of work number fails_at on it fails, 0: never. */
-struct far_place {
-    struct ss_place place;
+/* A backend of this kind. From piece of work number fails_at on it fails, 0: never. */
+struct far_backend {
+    struct ss_backend backend;
     uint64_t works, fails_at;
     uint64_t decoding; /* chunks to decode since the last poll */
     unsigned stalls;   /* number of polls that answer "not done yet" */
@@ -56,7 +56,7 @@ static inline void far_room(size_t bytes)
         abort();
 }
 
-/* Returns memory in the place as the test sees it. */
+/* Returns memory in the backend as the test sees it. */
 static inline void *far_make(size_t bytes)
 {
     far_room(bytes);
@@ -91,20 +91,20 @@ static inline void far_forget_all(void)
     far_memory.used = far_memory.vectors = 0;
 }
 
-/* Drops the results of a place that has failed. */
-static inline void far_default(const struct ss_place *p)
+/* Drops the results of a backend that has failed. */
+static inline void far_default(const struct ss_backend *p)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < far_memory.owed; i++)
-        if (far_memory.debts[i].place == p)
+        if (far_memory.debts[i].backend == p)
             free(far_memory.debts[i].value);
         else
             far_memory.debts[kept++] = far_memory.debts[i];
     far_memory.owed = kept;
 }
 
-/* Returns true for entries that stay in the place and are there at once; false for the host's. */
+/* Returns true for entries that stay in the backend and are there at once; false for the host's. */
 static inline bool far_is_there(const void *entries)
 {
     const char *at = entries;
@@ -125,35 +125,35 @@ static inline void far_owe(void *to, size_t bytes)
     memset(to, 0xa5, bytes);
 }
 
-static inline ss_ticket far_work(struct ss_place *p)
+static inline ss_ticket far_work(struct ss_backend *p)
 {
-    ((struct far_place *)p)->works++;
+    ((struct far_backend *)p)->works++;
     far_memory.at_work = p;
     return ++far_memory.handed;
 }
 /* Records a write, except into vectors of make, which no other user reads. */
-static inline void far_write_work(struct ss_place *p, const void *far)
+static inline void far_write_work(struct ss_backend *p, const void *far)
 {
     ss_ticket ticket = far_work(p);
 
     if ((const char *)far < far_memory.near + 2 * (size_t)FAR - far_memory.vectors)
         far_memory.written = ticket;
 }
-/* Returns true if all writes in the place are done, as far as polls have asked. */
+/* Returns true if all writes in the backend are done, as far as polls have asked. */
 static inline bool far_all_written(void)
 {
     return far_memory.written <= far_memory.done;
 }
 
-static bool far_lost(struct ss_place *p)
+static bool far_lost(struct ss_backend *p)
 {
-    const struct far_place *far = (struct far_place *)p;
+    const struct far_backend *far = (struct far_backend *)p;
 
     return far->fails_at > 0 && far->works >= far->fails_at;
 }
-static int far_poll(struct ss_place *p, ss_ticket ticket)
+static int far_poll(struct ss_backend *p, ss_ticket ticket)
 {
-    struct far_place *far = (struct far_place *)p;
+    struct far_backend *far = (struct far_backend *)p;
 
     if (far->stalls > 0) {
         far->stalls--;
@@ -169,7 +169,7 @@ static int far_poll(struct ss_place *p, ss_ticket ticket)
     far->decoding = 0;
     return SS_OK;
 }
-static ss_ticket far_mark(struct ss_place *p)
+static ss_ticket far_mark(struct ss_backend *p)
 {
     (void)p;
     return far_memory.handed;
@@ -188,17 +188,17 @@ static inline void *far_entries(const void *entries)
 
 #define HOST ss_host.ops
 
-static int far_reserve(struct ss_place *p, enum ss_type type, const struct ss_place_need *need)
+static int far_reserve(struct ss_backend *p, enum ss_type type, const struct ss_backend_need *need)
 {
-    struct far_place *far = (struct far_place *)p;
+    struct far_backend *far = (struct far_backend *)p;
 
     (void)type, (void)need;
     far->reserved++;
     return far->lacks_at > 0 && far->reserved >= far->lacks_at ? SS_ERR_MEMORY : SS_OK;
 }
-static int far_vector(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+static int far_vector(struct ss_backend *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
-    const struct far_place *far = (struct far_place *)p;
+    const struct far_backend *far = (struct far_backend *)p;
 
     (void)mem;
     *buf = (struct ss_buf){.size = 0};
@@ -211,60 +211,62 @@ static int far_vector(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf
     buf->size = bytes;
     return SS_OK;
 }
-static void far_drop(struct ss_place *p, struct ss_buf *buf)
+static void far_drop(struct ss_backend *p, struct ss_buf *buf)
 {
     (void)p;
     *buf = (struct ss_buf){.size = 0};
 }
-static void far_clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
+static void far_clear(struct ss_backend *p, enum ss_type type, void *v, size_t n)
 {
     far_memory.cleared++;
     far_write_work(p, v);
     HOST->clear(p, type, far_near(v), n);
 }
-static void far_clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+static void far_clear_at(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
                          const uint32_t *idx, size_t nnz)
 {
     far_write_work(p, dst);
     HOST->clear_at(p, type, far_near(dst), base, far_entries(idx), nnz);
 }
-static void far_copy(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n)
+static void far_copy(struct ss_backend *p, enum ss_type type, void *dst, const void *src, size_t n)
 {
     far_write_work(p, dst);
     HOST->copy(p, type, far_near(dst), far_near(src), n);
 }
-static void far_write(struct ss_place *p, enum ss_type type, void *dst, const void *from, size_t n)
+static void far_write(struct ss_backend *p, enum ss_type type, void *dst, const void *from,
+                      size_t n)
 {
     far_write_work(p, dst);
     HOST->write(p, type, far_near(dst), from, n);
 }
-static void far_scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+static void far_scatter(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
                         const uint32_t *idx, const void *val, size_t nnz)
 {
     far_write_work(p, dst);
     HOST->scatter(p, type, far_near(dst), base, far_entries(idx), far_entries(val), nnz);
 }
-static void far_accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+static void far_accumulate(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                            uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
 {
     far_write_work(p, dst);
     HOST->accumulate(p, type, op, far_near(dst), base, far_entries(idx), far_entries(val), nnz);
 }
-static void far_reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+static void far_reduce(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                        const void *from, size_t n)
 {
     far_write_work(p, dst);
     HOST->reduce(p, type, op, far_near(dst), from, n);
 }
-static ss_ticket far_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
-                            uint32_t base, const struct ss_coded *coded, atomic_int *refused)
+static ss_ticket far_decode(struct ss_backend *p, enum ss_type type, const enum ss_op *op,
+                            void *dst, uint32_t base, const struct ss_coded *coded,
+                            atomic_int *refused)
 {
     int before = *refused;
 
     far_write_work(p, dst);
     far_memory.decoded++;
-    if (++((struct far_place *)p)->decoding > far_memory.most_decoding)
-        far_memory.most_decoding = ((struct far_place *)p)->decoding;
+    if (++((struct far_backend *)p)->decoding > far_memory.most_decoding)
+        far_memory.most_decoding = ((struct far_backend *)p)->decoding;
     HOST->decode(p, type, op, far_near(dst), base, coded, refused);
     if (*refused != before) {
         far_owe((void *)refused, sizeof *refused);
@@ -272,7 +274,7 @@ static ss_ticket far_decode(struct ss_place *p, enum ss_type type, const enum ss
     }
     return far_memory.handed;
 }
-static ss_ticket far_encode(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
+static ss_ticket far_encode(struct ss_backend *p, enum ss_type type, const struct ss_leaving *what,
                             void *to, size_t *ends)
 {
     ss_ticket ticket = far_work(p);
@@ -287,7 +289,7 @@ static ss_ticket far_encode(struct ss_place *p, enum ss_type type, const struct 
     far_owe(ends, what->count * sizeof *ends);
     return ticket;
 }
-static ss_ticket far_survey(struct ss_place *p, enum ss_type type, const uint32_t *idx,
+static ss_ticket far_survey(struct ss_backend *p, enum ss_type type, const uint32_t *idx,
                             const void *val, size_t nnz, const uint32_t *cuts, size_t count,
                             struct ss_share *out)
 {
@@ -297,7 +299,7 @@ static ss_ticket far_survey(struct ss_place *p, enum ss_type type, const uint32_
     far_owe(out, count * sizeof *out);
     return ticket;
 }
-static ss_ticket far_read(struct ss_place *p, enum ss_type type, const void *src, size_t n,
+static ss_ticket far_read(struct ss_backend *p, enum ss_type type, const void *src, size_t n,
                           void *to)
 {
     ss_ticket ticket = far_work(p);
@@ -306,7 +308,7 @@ static ss_ticket far_read(struct ss_place *p, enum ss_type type, const void *src
     far_owe(to, n * ss_type_size(type));
     return ticket;
 }
-static ss_ticket far_runs(struct ss_place *p, enum ss_type type, const void *v,
+static ss_ticket far_runs(struct ss_backend *p, enum ss_type type, const void *v,
                           const struct ss_run *runs, size_t count, void *to)
 {
     ss_ticket ticket = far_work(p);
@@ -318,17 +320,18 @@ static ss_ticket far_runs(struct ss_place *p, enum ss_type type, const void *v,
     far_owe(to, n * ss_type_size(type));
     return ticket;
 }
-static ss_ticket far_open(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
+static ss_ticket far_open(struct ss_backend *p, enum ss_type type, void *v, size_t n, void *room,
                           void **at)
 {
     *at = room;
     return far_read(p, type, v, n, room);
 }
-static void far_close(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened)
+static void far_close(struct ss_backend *p, enum ss_type type, void *v, size_t n,
+                      const void *opened)
 {
     far_write(p, type, v, opened, n);
 }
-static ss_ticket far_scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+static ss_ticket far_scan(struct ss_backend *p, enum ss_type type, enum ss_op op, const void *src,
                           size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
                           struct ss_scan *out)
 {
@@ -341,7 +344,7 @@ static ss_ticket far_scan(struct ss_place *p, enum ss_type type, enum ss_op op, 
     far_owe(out, sizeof *out);
     return ticket;
 }
-static ss_ticket far_square(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+static ss_ticket far_square(struct ss_backend *p, enum ss_type type, const void *v, size_t n,
                             double *out)
 {
     ss_ticket ticket = far_work(p);
@@ -350,8 +353,8 @@ static ss_ticket far_square(struct ss_place *p, enum ss_type type, const void *v
     far_owe(out, sizeof *out);
     return ticket;
 }
-static ss_ticket far_not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
-                                size_t n, size_t *out)
+static ss_ticket far_not_finite(struct ss_backend *p, enum ss_type type, const void *g,
+                                const void *r, size_t n, size_t *out)
 {
     ss_ticket ticket = far_work(p);
 
@@ -359,7 +362,7 @@ static ss_ticket far_not_finite(struct ss_place *p, enum ss_type type, const voi
     far_owe(out, sizeof *out);
     return ticket;
 }
-static ss_ticket far_sketch(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+static ss_ticket far_sketch(struct ss_backend *p, enum ss_type type, const void *v, size_t n,
                             double *sketch)
 {
     ss_ticket ticket = far_work(p);
@@ -368,7 +371,7 @@ static ss_ticket far_sketch(struct ss_place *p, enum ss_type type, const void *v
     far_owe(sketch, SS_SKETCH_BUCKETS * sizeof *sketch);
     return ticket;
 }
-static ss_ticket far_claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type,
+static ss_ticket far_claim(struct ss_backend *p, struct ss_threshold *t, enum ss_type type,
                            const void *g, void *r, size_t n, uint32_t base, size_t k, uint32_t *idx,
                            void *val, struct ss_selection *out, bool *few)
 {
@@ -383,7 +386,7 @@ static ss_ticket far_claim(struct ss_place *p, struct ss_threshold *t, enum ss_t
     far_owe(t, sizeof *t);
     return ticket;
 }
-static ss_ticket far_claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r,
+static ss_ticket far_claim_buckets(struct ss_backend *p, enum ss_type type, const void *g, void *r,
                                    size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
                                    void *val, struct ss_selection *out)
 {
@@ -396,48 +399,48 @@ static ss_ticket far_claim_buckets(struct ss_place *p, enum ss_type type, const 
     far_owe(out, sizeof *out);
     return ticket;
 }
-static void far_undo(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
+static void far_undo(struct ss_backend *p, enum ss_type type, const void *g, void *r, size_t n,
                      uint32_t base, const uint32_t *idx, const void *val, size_t claimed)
 {
     far_work(p);
     HOST->undo(p, type, far_near(g), far_near(r), n, base, far_entries(idx), far_entries(val),
                claimed);
 }
-static void far_add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
+static void far_add_at(struct ss_backend *p, enum ss_type type, void *r, uint32_t base,
                        const uint32_t *idx, const void *val, size_t count)
 {
     far_work(p);
     HOST->add_at(p, type, far_near(r), base, far_entries(idx), far_entries(val), count);
 }
-static void far_add_dense(struct ss_place *p, enum ss_type type, void *r, const void *from,
+static void far_add_dense(struct ss_backend *p, enum ss_type type, void *r, const void *from,
                           size_t n)
 {
     far_work(p);
     HOST->add_dense(p, type, far_near(r), from, n);
 }
-static void far_add(struct ss_place *p, enum ss_type type, void *r, const void *src, size_t n)
+static void far_add(struct ss_backend *p, enum ss_type type, void *r, const void *src, size_t n)
 {
     far_work(p);
     HOST->add(p, type, far_near(r), far_near(src), n);
 }
-static void far_join(struct ss_place *p, enum ss_type type, const void *in, const void *r,
+static void far_join(struct ss_backend *p, enum ss_type type, const void *in, const void *r,
                      void *out, size_t n, double share)
 {
     far_write_work(p, out);
     HOST->join(p, type, far_near(in), far_near(r), far_near(out), n, share);
 }
-static void far_leave(struct ss_place *p, enum ss_type type, void *r, size_t n, double share)
+static void far_leave(struct ss_backend *p, enum ss_type type, void *r, size_t n, double share)
 {
     far_work(p);
     HOST->leave(p, type, far_near(r), n, share);
 }
-static void far_scale(struct ss_place *p, enum ss_type type, void *r, size_t n, double factor)
+static void far_scale(struct ss_backend *p, enum ss_type type, void *r, size_t n, double factor)
 {
     far_work(p);
     HOST->scale(p, type, far_near(r), n, factor);
 }
 
-static const struct ss_place_ops far_ops = {
+static const struct ss_backend_ops far_ops = {
     .name = "far",
     .remote = true,
     .poll = far_poll,
@@ -474,12 +477,12 @@ static const struct ss_place_ops far_ops = {
     .leave = far_leave,
     .scale = far_scale,
 };
-static struct far_place far_places[8];
+static struct far_backend far_backends[8];
 
-static inline struct ss_place *far_place_of(int rank)
+static inline struct ss_backend *far_backend_of(int rank)
 {
-    far_places[rank] = (struct far_place){.place = {&far_ops}};
-    return &far_places[rank].place;
+    far_backends[rank] = (struct far_backend){.backend = {&far_ops}};
+    return &far_backends[rank].backend;
 }
 
 #endif

@@ -1,13 +1,13 @@
-/* A long vector of a place that passes through the host piece by piece. While the caller sums piece
- * i on the host, piece i + 1 is copied to the host and the sum of piece i - 1 back.
+/* A long vector of a backend that passes through the host piece by piece. While the caller sums
+ * piece i on the host, piece i + 1 is copied to the host and the sum of piece i - 1 back.
  *
  * If a copy fails, `status` is an error and no more copies start. The caller still gets room for
  * every piece, filled with zeros, so that it can take part in the sums to the end.
  */
-#ifndef CORE_PLACE_PIECES_H
-#define CORE_PLACE_PIECES_H
+#ifndef CORE_BACKEND_PIECES_H
+#define CORE_BACKEND_PIECES_H
 
-#include "core/place/staged.h"
+#include "core/backend/staged.h"
 
 /* Numbers of pieces on the host at the same time. If input and result are apart, each has two. In
  * place, one piece comes, one is summed and one goes back. */
@@ -23,7 +23,7 @@ struct ss_pieces {
 
 /* Makes room and starts the copies of the first pieces. A `status` below zero starts none. Returns
  * SS_OK or SS_ERR_MEMORY. */
-int ss_pieces_open(struct ss_pieces *p, struct ss_place *place, const void *send, void *recv,
+int ss_pieces_open(struct ss_pieces *p, struct ss_backend *backend, const void *send, void *recv,
                    size_t bytes, size_t piece, int status);
 
 /* Returns true if piece `number` or its room is not ready for the sum. */

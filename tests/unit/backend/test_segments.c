@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/place/segments.h"
+#include "core/backend/segments.h"
 
 enum { SEGMENTS = 7, ELEMENTS = 1000, TIMES = 400 };
 
@@ -51,7 +51,7 @@ static void assert_same(const struct both *b)
         assert_memory_equal(b->parts[i], b->whole + b->list[i].first, b->list[i].n * sizeof(float));
 }
 
-static void try_vectors(struct both *b, struct ss_place *p, uint64_t first, size_t n)
+static void try_vectors(struct both *b, struct ss_backend *p, uint64_t first, size_t n)
 {
     float from[ELEMENTS], mine[ELEMENTS], *v = (float *)b->segments.base + first;
     float *whole = b->whole + first;
@@ -86,7 +86,8 @@ static void try_vectors(struct both *b, struct ss_place *p, uint64_t first, size
 }
 
 /* The entries of a stream, of indices from `base` on. */
-static void try_entries(struct both *b, struct ss_place *p, uint64_t first, size_t n, uint32_t base)
+static void try_entries(struct both *b, struct ss_backend *p, uint64_t first, size_t n,
+                        uint32_t base)
 {
     float *v = (float *)b->segments.base + first, *whole = b->whole + first, val[ELEMENTS];
     uint32_t idx[ELEMENTS];
@@ -112,7 +113,7 @@ static void try_entries(struct both *b, struct ss_place *p, uint64_t first, size
     }
 }
 
-static void try_scan(struct both *b, struct ss_place *p, uint64_t first, size_t n, uint32_t base)
+static void try_scan(struct both *b, struct ss_backend *p, uint64_t first, size_t n, uint32_t base)
 {
     uint32_t idx[2][ELEMENTS];
     float val[2][ELEMENTS];
@@ -139,7 +140,7 @@ static void segments_are_one_vector(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         make(&b, seed);
-        struct ss_place *p = &b.segments.place;
+        struct ss_backend *p = &b.segments.backend;
         for (int i = 0; i < TIMES; i++) {
             uint64_t first = draw(&b, b.n), n = 1 + draw(&b, b.n - first);
             uint32_t base = draw(&b, 2) == 0 ? 0 : (uint32_t)draw(&b, 1000);

@@ -1,5 +1,5 @@
-/* Long packed messages go to a place as they came and are decoded there: what comes of them is what
- * the host makes of them, and what is malformed is an error of the call. */
+/* Long packed messages go to a backend as they came and are decoded there: what comes of them is
+ * what the host makes of them, and what is malformed is an error of the call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/support/far_place.h"
+#include "tests/unit/support/far_backend.h"
 #include "tests/unit/support/sim_job.h"
 
 enum { N = 160000, EACH = 17, MOST = 4 };
@@ -54,7 +54,7 @@ static void open_ranks(enum ss_algorithm algorithm, int size, enum ss_type type,
         out[r] = far_make((size_t)N * 8);
         for (size_t i = 0; i < N; i++)
             set_element(type, in, i, element(r, i));
-        job.place[r] = here ? NULL : far_place_of(r);
+        job.backend[r] = here ? NULL : far_backend_of(r);
         job.in[r] = in;
         job.out[r] = out[r];
     }
@@ -81,7 +81,7 @@ static void expect_results(enum ss_type type, enum ss_op op, int size)
     free(want);
 }
 
-static void messages_are_decoded_in_the_place_with_the_same_result(void **state)
+static void messages_are_decoded_in_the_backend_with_the_same_result(void **state)
 {
     (void)state;
     for (size_t a = 0; a < ALGORITHMS; a++)
@@ -101,8 +101,9 @@ static void messages_are_decoded_in_the_place_with_the_same_result(void **state)
                 }
 }
 
-/* A place that is slow is waited for: what it has not come to lies in memory that nobody counts. */
-static void few_messages_wait_in_the_place_to_be_decoded(void **state)
+/* A backend that is slow is waited for: what it has not come to lies in memory that nobody counts.
+ */
+static void few_messages_wait_in_the_backend_to_be_decoded(void **state)
 {
     enum { LONG = 1900000, FIFTH = 5 };
     struct ss_settings settings = {
@@ -119,7 +120,7 @@ static void few_messages_wait_in_the_place_to_be_decoded(void **state)
         to[r] = far_make((size_t)LONG * 4);
         for (size_t i = 0; i < LONG; i++)
             in[i] = ((i * MOST + (size_t)r + 1) * 0x9e3779b97f4a7c15u >> 40) % FIFTH == 0;
-        job.place[r] = far_place_of(r);
+        job.backend[r] = far_backend_of(r);
         job.in[r] = in;
         job.out[r] = to[r];
     }
@@ -165,11 +166,11 @@ static struct outcome with_fault(enum ss_algorithm algorithm, int size, unsigned
     return o;
 }
 
-/* What the host refuses the place refuses, on the rank that it came to; what nobody can see is the
- * same for both. */
-static void a_malformed_message_is_an_error_in_the_place_as_on_the_host(void **state)
+/* What the host refuses the backend refuses, on the rank that it came to; what nobody can see is
+ * the same for both. */
+static void a_malformed_message_is_an_error_in_the_backend_as_on_the_host(void **state)
 {
-    unsigned refused = 0, by_place = 0, unseen = 0;
+    unsigned refused = 0, by_backend = 0, unseen = 0;
 
     (void)state;
     for (size_t a = 0; a < ALGORITHMS; a++)
@@ -191,7 +192,7 @@ static void a_malformed_message_is_an_error_in_the_place_as_on_the_host(void **s
                     far_failed = far_failed || far.status[r] < 0;
                     if (near.status[r] == SS_ERR_MESSAGE) {
                         assert_true(far.status[r] < 0);
-                        by_place += far.status[r] == SS_ERR_MESSAGE;
+                        by_backend += far.status[r] == SS_ERR_MESSAGE;
                     }
                 }
                 assert_int_equal(near_failed, far_failed);
@@ -204,8 +205,8 @@ static void a_malformed_message_is_an_error_in_the_place_as_on_the_host(void **s
                 refused += near_failed;
                 unseen += !near_failed;
             }
-    if (refused < 50 || by_place < 50 || unseen < 50)
-        fail_msg("%u refused, %u of them by the place, %u not seen", refused, by_place, unseen);
+    if (refused < 50 || by_backend < 50 || unseen < 50)
+        fail_msg("%u refused, %u of them by the backend, %u not seen", refused, by_backend, unseen);
 }
 
 /* Of a ring, where one is the author of a message and others forward it before they know that it is
@@ -266,7 +267,7 @@ static float *lossy_steps(enum ss_algorithm algorithm, enum ss_values values, bo
     job.far = far ? FAR : 0;
     far_memory.decoded = 0;
     for (int r = 0; r < SIZE; r++) {
-        job.place[r] = far ? far_place_of(r) : NULL;
+        job.backend[r] = far ? far_backend_of(r) : NULL;
         job.in[r] = far_make((size_t)N * 4);
         job.out[r] = far_make((size_t)N * 4);
     }
@@ -288,7 +289,7 @@ static float *lossy_steps(enum ss_algorithm algorithm, enum ss_values values, bo
     return results;
 }
 
-static void rounded_values_are_decoded_in_the_place_with_the_same_result(void **state)
+static void rounded_values_are_decoded_in_the_backend_with_the_same_result(void **state)
 {
     static const enum ss_values values[] = {SS_VALUES_BF16, SS_VALUES_Q8};
 
@@ -308,11 +309,11 @@ static void rounded_values_are_decoded_in_the_place_with_the_same_result(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_are_decoded_in_the_place_with_the_same_result),
-        cmocka_unit_test(rounded_values_are_decoded_in_the_place_with_the_same_result),
-        cmocka_unit_test(few_messages_wait_in_the_place_to_be_decoded),
+        cmocka_unit_test(messages_are_decoded_in_the_backend_with_the_same_result),
+        cmocka_unit_test(rounded_values_are_decoded_in_the_backend_with_the_same_result),
+        cmocka_unit_test(few_messages_wait_in_the_backend_to_be_decoded),
         cmocka_unit_test(short_messages_are_the_hosts),
-        cmocka_unit_test(a_malformed_message_is_an_error_in_the_place_as_on_the_host),
+        cmocka_unit_test(a_malformed_message_is_an_error_in_the_backend_as_on_the_host),
         cmocka_unit_test(a_malformed_message_is_its_authors_whoever_forwarded_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

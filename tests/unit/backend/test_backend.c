@@ -1,6 +1,6 @@
-/* Nothing but the functions of a place touches the elements of inputs, results and residuals: every
- * collective and mode with buffers whose addresses lead to pages without access, bit for bit as
- * with ordinary ones. */
+/* Nothing but the functions of a backend touches the elements of inputs, results and residuals:
+ * every collective and mode with buffers whose addresses lead to pages without access, bit for bit
+ * as with ordinary ones. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "core/call/tensor_access.h"
-#include "tests/unit/support/far_place.h"
+#include "tests/unit/support/far_backend.h"
 #include "tests/unit/support/kind_job.h"
 
-#include "tests/unit/support/place_training.h"
+#include "tests/unit/support/backend_training.h"
 
 enum { STEPS = 40 };
 
@@ -24,11 +24,11 @@ static void *far_make_of(int rank, size_t bytes)
     return far_make(bytes);
 }
 
-static const struct place_kind far_kind = {far_place_of, far_make_of, far_forget_all, FAR};
+static const struct backend_kind far_kind = {far_backend_of, far_make_of, far_forget_all, FAR};
 
 static void far_job(struct sim_job *job)
 {
-    place_ranks(job, &far_kind, 0);
+    backend_ranks(job, &far_kind, 0);
 }
 
 /* ---- trainings ---- */
@@ -37,13 +37,13 @@ static void open_training(struct training *t, const struct form *f, int size, bo
 {
     open_form(t, f, size);
     if (far)
-        place_training(t, &far_kind, 0);
+        backend_training(t, &far_kind, 0);
 }
 
 static void close_training(struct training *t)
 {
     if (t->job.far > 0)
-        close_placed(t, &far_kind, 0);
+        close_backends(t, &far_kind, 0);
     else
         training_close(t);
 }
@@ -53,8 +53,8 @@ static bool close_to(double a, double b)
     return a == b || fabs(a - b) <= 0x1p-30 * fabs(b);
 }
 
-/* Asserts equal votes on the inputs and equal results of GUARD. A place adds the squares of claims
- * that stay in it in its own order, so that these are equal up to rounding. */
+/* Asserts equal votes on the inputs and equal results of GUARD. A backend adds the squares of
+ * claims that stay in it in its own order, so that these are equal up to rounding. */
 static void assert_same_sight(const struct training *near, const struct training *far)
 {
     const struct ss_ballot *a = &ss_comm_call(near->job.comm[0])->f.vote.ballot,
@@ -71,7 +71,7 @@ static void assert_same_sight(const struct training *near, const struct training
     assert_true(close_to(t->guarding.ratio, u->guarding.ratio));
 }
 
-/* Returns true if claims stay in the place of the buffers and are encoded there. */
+/* Returns true if claims stay in the backend of the buffers and are encoded there. */
 static bool is_encoded_there(const struct form *f)
 {
     const bool stays = f->algorithm == SS_ALLGATHER || f->algorithm == SS_SPLIT_ALLGATHER ||
@@ -133,7 +133,7 @@ static void vectors_of_any_length_are_the_same_bit_for_bit(void **state)
             const size_t n = sizes_of_vectors[c / 2 / FORMS];
             open_form_of(&near, f, size, c % 2 ? SS_F64 : SS_F32, n);
             open_form_of(&far, f, size, c % 2 ? SS_F64 : SS_F32, n);
-            place_training(&far, &far_kind, 0);
+            backend_training(&far, &far_kind, 0);
             for (uint64_t s = 0; s < LONG_STEPS; s++)
                 sized_step_alike(&near, &far, s);
             expect_same_residuals_of(&near, &far);
@@ -156,8 +156,8 @@ static void what_finds_no_room_to_stay_comes_to_the_host(void **state)
             open_training(&near, &forms[f], 3, false);
             open_training(&far, &forms[f], 3, true);
             for (int r = 0; r < 3; r++) {
-                far_places[r].lacks_from = from;
-                far_places[r].lacks_to = (size_t)N * 4; /* the residual has room */
+                far_backends[r].lacks_from = from;
+                far_backends[r].lacks_to = (size_t)N * 4; /* the residual has room */
             }
             for (uint64_t s = 0; s < STEPS / 2; s++)
                 step_alike(&near, &far, s);
@@ -333,7 +333,7 @@ static void a_dense_lane_is_sampled(void **state)
     far_forget_all();
 }
 
-/* Buffers that move from place to place, on one rank at other times than on others. */
+/* Buffers that move from backend to backend, on one rank at other times than on others. */
 static void a_residual_follows_its_buffers(void **state)
 {
     enum { SIZE = 3 };
@@ -345,7 +345,7 @@ static void a_residual_follows_its_buffers(void **state)
         open_training(&moving, &forms[f], SIZE, true);
         for (uint64_t s = 0; s < STEPS; s++) {
             for (int r = 0; r < SIZE; r++)
-                moving.job.place[r] = (s + (uint64_t)r) / 5 % 2 ? NULL : &far_places[r].place;
+                moving.job.backend[r] = (s + (uint64_t)r) / 5 % 2 ? NULL : &far_backends[r].backend;
             draw(&near, s);
             draw(&moving, s);
             training_call(&near, s & 1);
@@ -359,9 +359,9 @@ static void a_residual_follows_its_buffers(void **state)
     }
 }
 
-/* A place that fails before the vote sends all ranks to the MPI library; after it all hear of it,
+/* A backend that fails before the vote sends all ranks to the MPI library; after it all hear of it,
  * in the next call where it fails last; nobody waits for ever. */
-static void a_place_that_fails_is_an_error_for_all(void **state)
+static void a_backend_that_fails_is_an_error_for_all(void **state)
 {
     enum { SIZE = 3, CALLS = 6, MOST = 400 };
     static const enum ss_algorithm algorithms[] = {SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
@@ -374,7 +374,7 @@ static void a_place_that_fails_is_an_error_for_all(void **state)
             static struct training t;
             struct form form = {.algorithm = algorithms[a], .density = 0.3};
             open_training(&t, &form, SIZE, true);
-            far_places[1].fails_at = at;
+            far_backends[1].fails_at = at;
             for (uint64_t c = 0; c < CALLS; c++) {
                 draw(&t, c);
                 for (int r = 0; r < SIZE; r++)
@@ -388,10 +388,10 @@ static void a_place_that_fails_is_an_error_for_all(void **state)
                 for (int r = 0; r < SIZE; r++)
                     assert_int_equal(t.job.status[r] < 0, error);
                 if (t.job.status[1] == SS_OK) { /* nothing of it was waited for any more */
-                    assert_true(far_places[1].works < at + 8);
+                    assert_true(far_backends[1].works < at + 8);
                     continue;
                 }
-                if (far_places[1].works < at) {
+                if (far_backends[1].works < at) {
                     assert_false(error);
                     continue;
                 }
@@ -415,8 +415,9 @@ static void same_residual(const struct training *t, int r, const float *before)
                     2 * FLT_EPSILON * (fabsf(before[i]) + fabsf(g[i])));
 }
 
-/* A place short of memory says so before the vote: all ranks go native, and no residual changes. */
-static void a_place_short_of_memory_is_native_for_all(void **state)
+/* A backend short of memory says so before the vote: all ranks go native, and no residual changes.
+ */
+static void a_backend_short_of_memory_is_native_for_all(void **state)
 {
     enum { SIZE = 3, CALLS = 8, SHORT = 4 };
     static float before[SIZE][N];
@@ -430,7 +431,7 @@ static void a_place_short_of_memory_is_native_for_all(void **state)
             open_training(&t, &forms[f], SIZE, true);
             for (uint64_t c = 0; c < CALLS; c++) {
                 if (c == SHORT) {
-                    far_places[1].lacks_at = far_places[1].reserved + 1 + late;
+                    far_backends[1].lacks_at = far_backends[1].reserved + 1 + late;
                     for (int r = 0; r < SIZE; r++)
                         memcpy(before[r], training_residual(&t, r), sizeof before[r]);
                 }
@@ -446,16 +447,16 @@ static void a_place_short_of_memory_is_native_for_all(void **state)
                         same_residual(&t, r, before[r]);
                 }
                 assert_true(t.job.status[0] == SS_NATIVE || c != SHORT || late > 0);
-                far_places[1].lacks_at = 0;
+                far_backends[1].lacks_at = 0;
             }
             assert_true(native == 1 || late > 0);
             close_training(&t);
         }
 }
 
-/* What lies in a place that has failed is lost: it is said once, by that rank, with its norm; then
- * the tensor begins anew where its buffers are. */
-static void a_residual_lost_with_its_place_is_told(void **state)
+/* What lies in a backend that has failed is lost: it is said once, by that rank, with its norm;
+ * then the tensor begins anew where its buffers are. */
+static void a_residual_lost_with_its_backend_is_told(void **state)
 {
     enum { SIZE = 3, LOST = 1, CALLS = 8 };
 
@@ -463,21 +464,21 @@ static void a_residual_lost_with_its_place_is_told(void **state)
     for (int far = 0; far < 2; far++) {
         static struct training t;
         struct form form = {.algorithm = SS_SPLIT_ALLGATHER, .density = 0.1};
-        struct ss_place *other = far ? &far_places[SIZE].place : NULL;
+        struct ss_backend *other = far ? &far_backends[SIZE].backend : NULL;
         double norm = 0;
         int told = 0;
 
         open_training(&t, &form, SIZE, true);
         if (far)
-            (void)far_place_of(SIZE);
+            (void)far_backend_of(SIZE);
         for (uint64_t c = 0; c < CALLS; c++) {
             char text[800] = "", wanted[64];
             bool own = false;
 
             if (c == 5) {
                 norm = sqrt(ss_vector_square(SS_F32, training_residual(&t, LOST), N));
-                far_places[LOST].fails_at = 1;
-                t.job.place[LOST] = other;
+                far_backends[LOST].fails_at = 1;
+                t.job.backend[LOST] = other;
             }
             draw(&t, c);
             training_call(&t, false);
@@ -512,7 +513,7 @@ static void a_residual_lost_after_the_last_call_is_told_at_the_end(void **state)
     }
     assert_int_equal(ss_comm_lost(t.job.comm[LOST], text, sizeof text), 0);
     const double norm = sqrt(ss_vector_square(SS_F32, training_residual(&t, LOST), N));
-    far_places[LOST].fails_at = 1;
+    far_backends[LOST].fails_at = 1;
     assert_int_equal(ss_comm_lost(t.job.comm[0], text, sizeof text), 0);
     assert_int_equal(ss_comm_lost(t.job.comm[LOST], text, sizeof text), 1);
     (void)snprintf(wanted, sizeof wanted, "of norm %.3g, is lost", norm);
@@ -521,7 +522,7 @@ static void a_residual_lost_after_the_last_call_is_told_at_the_end(void **state)
     close_training(&t);
 }
 
-/* A place that is so late that TIMEOUT passes: what it claimed in the meantime comes back. */
+/* A backend that is so late that TIMEOUT passes: what it claimed in the meantime comes back. */
 static void claims_of_a_call_that_is_given_up_come_back(void **state)
 {
     enum { SIZE = 2, SLOW = 1 };
@@ -541,7 +542,7 @@ static void claims_of_a_call_that_is_given_up_come_back(void **state)
     draw(&t, 5);
     for (size_t i = 0; i < N; i++)
         sum[i] = ((float *)t.gradient[SLOW])[i] + ((const float *)training_residual(&t, SLOW))[i];
-    far_places[SLOW].stalls = 100000;
+    far_backends[SLOW].stalls = 100000;
     for (int r = 0; r < SIZE; r++)
         t.job.in[r] = t.gradient[r];
     assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
@@ -558,11 +559,11 @@ int main(void)
         cmocka_unit_test(a_long_result_is_cleared_in_few_pieces),
         cmocka_unit_test(a_dense_lane_is_sampled),
         cmocka_unit_test(a_residual_follows_its_buffers),
-        cmocka_unit_test(a_place_short_of_memory_is_native_for_all),
-        cmocka_unit_test(a_residual_lost_with_its_place_is_told),
+        cmocka_unit_test(a_backend_short_of_memory_is_native_for_all),
+        cmocka_unit_test(a_residual_lost_with_its_backend_is_told),
         cmocka_unit_test(a_residual_lost_after_the_last_call_is_told_at_the_end),
         cmocka_unit_test(claims_of_a_call_that_is_given_up_come_back),
-        cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
+        cmocka_unit_test(a_backend_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
         cmocka_unit_test(a_residual_is_scaled_where_the_buffers_lie),

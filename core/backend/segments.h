@@ -1,10 +1,10 @@
-/* A place made of vectors of the host. Its one vector is their concatenation; they stay where they
- * are. The recipes of merged calls have their result in it. Inputs and residuals are not in this
- * place, which lacks the functions for them. */
-#ifndef CORE_PLACE_SEGMENTS_H
-#define CORE_PLACE_SEGMENTS_H
+/* A backend made of vectors of the host. Its one vector is their concatenation; they stay where
+ * they are. The recipes of merged calls have their result in it. Inputs and residuals are not in
+ * this backend, which lacks the functions for them. */
+#ifndef CORE_BACKEND_SEGMENTS_H
+#define CORE_BACKEND_SEGMENTS_H
 
-#include "core/place/place.h"
+#include "core/backend/backend.h"
 
 struct ss_segment {
     unsigned char *at;
@@ -12,13 +12,13 @@ struct ss_segment {
 };
 
 struct ss_segments {
-    struct ss_place place;
+    struct ss_backend backend;
     const struct ss_segment *list; /* borrowed; ascending, without gaps or empty segments */
     unsigned count;
     unsigned char *base; /* address of element 0; the addresses after it are never read */
 };
 
-/* Makes the place of a list of segments. */
+/* Makes the backend of a list of segments. */
 void ss_segments_init(struct ss_segments *s, const struct ss_segment *list, unsigned count);
 
 #endif

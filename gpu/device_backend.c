@@ -1,15 +1,15 @@
-#include "gpu/device_place.h"
+#include "gpu/device_backend.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/device_place_impl.h"
+#include "gpu/device_backend_impl.h"
 
 enum { COUNTS = GPU_COUNTS };
 
-static bool is_lost(struct ss_place *place)
+static bool is_lost(struct ss_backend *backend)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     bool lost;
 
     pthread_mutex_lock(&p->lock);
@@ -22,15 +22,15 @@ static bool is_lost(struct ss_place *place)
 
 /* ---- staging ---- */
 
-static bool is_stage(const struct gpu_place *p, const void *host)
+static bool is_stage(const struct gpu_backend *p, const void *host)
 {
     return (uintptr_t)host - (uintptr_t)p->stages < (size_t)GPU_STAGES * GPU_STAGE_BYTES;
 }
 
 /* A pinned block if one is free, else memory that crosses through the slots of the device. */
-static void *stage(struct ss_place *place, size_t bytes)
+static void *stage(struct ss_backend *backend, size_t bytes)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
     int i = bytes <= GPU_STAGE_BYTES ? 0 : GPU_STAGES;
 
     pthread_mutex_lock(&p->lock);
@@ -42,9 +42,9 @@ static void *stage(struct ss_place *place, size_t bytes)
     return i < GPU_STAGES ? p->stages + (size_t)i * GPU_STAGE_BYTES : malloc(bytes);
 }
 
-static void unstage(struct ss_place *place, void *staged)
+static void unstage(struct ss_backend *backend, void *staged)
 {
-    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_backend *p = gpu_backend_of(backend);
 
     if (!is_stage(p, staged)) {
         free(staged);
@@ -55,7 +55,7 @@ static void unstage(struct ss_place *place, void *staged)
     pthread_mutex_unlock(&p->lock);
 }
 
-static bool step_fetch(struct gpu_place *p, struct gpu_job *j)
+static bool step_fetch(struct gpu_backend *p, struct gpu_job *j)
 {
     if (!is_stage(p, j->to))
         return gpu_send_all_home(p, j, j->to, j->g, j->n, &j->sent[0]);
@@ -63,13 +63,13 @@ static bool step_fetch(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-static ss_ticket fetch(struct ss_place *p, const void *from, size_t bytes, void *staged)
+static ss_ticket fetch(struct ss_backend *p, const void *from, size_t bytes, void *staged)
 {
     return gpu_hand_over(
         p, &(struct gpu_job){.step = step_fetch, .g = from, .n = bytes, .to = staged});
 }
 
-static bool step_store(struct gpu_place *p, struct gpu_job *j)
+static bool step_store(struct gpu_backend *p, struct gpu_job *j)
 {
     const bool direct = is_stage(p, j->g);
 
@@ -87,7 +87,7 @@ static bool step_store(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-static ss_ticket store(struct ss_place *p, void *to, const void *staged, size_t bytes)
+static ss_ticket store(struct ss_backend *p, void *to, const void *staged, size_t bytes)
 {
     return gpu_hand_over(p,
                          &(struct gpu_job){.step = step_store, .g = staged, .n = bytes, .v = to});
@@ -95,49 +95,49 @@ static ss_ticket store(struct ss_place *p, void *to, const void *staged, size_t 
 
 /* ---- within the device ---- */
 
-static bool step_clear(struct gpu_place *p, struct gpu_job *j)
+static bool step_clear(struct gpu_backend *p, struct gpu_job *j)
 {
     gpu_clear(&p->device.queue, j->type, j->v, j->n);
     return true;
 }
 
-static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
+static void clear(struct ss_backend *p, enum ss_type type, void *v, size_t n)
 {
     gpu_hand_over(p, &(struct gpu_job){.step = step_clear, .type = type, .v = v, .n = n});
 }
 
-static bool step_copy(struct gpu_place *p, struct gpu_job *j)
+static bool step_copy(struct gpu_backend *p, struct gpu_job *j)
 {
     gpu_copy(&p->device, j->v, j->g, j->n * ss_type_size(j->type));
     return true;
 }
 
-static void copy(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n)
+static void copy(struct ss_backend *p, enum ss_type type, void *dst, const void *src, size_t n)
 {
     gpu_hand_over(p,
                   &(struct gpu_job){.step = step_copy, .type = type, .v = dst, .g = src, .n = n});
 }
 
-static bool step_add(struct gpu_place *p, struct gpu_job *j)
+static bool step_add(struct gpu_backend *p, struct gpu_job *j)
 {
     gpu_add(&p->device.queue, j->type, j->v, j->g, j->n);
     return true;
 }
 
-static void add(struct ss_place *p, enum ss_type type, void *r, const void *src, size_t n)
+static void add(struct ss_backend *p, enum ss_type type, void *r, const void *src, size_t n)
 {
     if (n > 0)
         gpu_hand_over(p,
                       &(struct gpu_job){.step = step_add, .type = type, .v = r, .g = src, .n = n});
 }
 
-static bool step_join(struct gpu_place *p, struct gpu_job *j)
+static bool step_join(struct gpu_backend *p, struct gpu_job *j)
 {
     gpu_join(&p->device.queue, j->type, j->g, j->w, j->v, j->n, j->factor);
     return true;
 }
 
-static void join(struct ss_place *p, enum ss_type type, const void *in, const void *r, void *out,
+static void join(struct ss_backend *p, enum ss_type type, const void *in, const void *r, void *out,
                  size_t n, double share)
 {
     if (n > 0)
@@ -150,26 +150,26 @@ static void join(struct ss_place *p, enum ss_type type, const void *in, const vo
                                            .factor = share});
 }
 
-static bool step_leave(struct gpu_place *p, struct gpu_job *j)
+static bool step_leave(struct gpu_backend *p, struct gpu_job *j)
 {
     gpu_leave(&p->device.queue, j->type, j->v, j->n, j->factor);
     return true;
 }
 
-static void leave(struct ss_place *p, enum ss_type type, void *r, size_t n, double share)
+static void leave(struct ss_backend *p, enum ss_type type, void *r, size_t n, double share)
 {
     if (n > 0)
         gpu_hand_over(p, &(struct gpu_job){
                              .step = step_leave, .type = type, .v = r, .n = n, .factor = share});
 }
 
-static bool step_scale(struct gpu_place *p, struct gpu_job *j)
+static bool step_scale(struct gpu_backend *p, struct gpu_job *j)
 {
     gpu_scale(&p->device.queue, j->type, j->v, j->n, j->factor);
     return true;
 }
 
-static void scale(struct ss_place *p, enum ss_type type, void *r, size_t n, double factor)
+static void scale(struct ss_backend *p, enum ss_type type, void *r, size_t n, double factor)
 {
     if (n > 0)
         gpu_hand_over(p, &(struct gpu_job){
@@ -178,7 +178,7 @@ static void scale(struct ss_place *p, enum ss_type type, void *r, size_t n, doub
 
 /* ---- from the host ---- */
 
-static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+static void clear_at(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
                      const uint32_t *idx, size_t nnz)
 {
     if (nnz > 0)
@@ -189,7 +189,7 @@ static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t 
                                            .from = {.idx = idx, .count = nnz}});
 }
 
-static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+static void scatter(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
                     const uint32_t *idx, const void *val, size_t nnz)
 {
     if (nnz > 0)
@@ -200,7 +200,7 @@ static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t b
                                            .from = {.idx = idx, .val = val, .count = nnz}});
 }
 
-static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+static void accumulate(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                        uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
 {
     if (nnz > 0)
@@ -212,14 +212,14 @@ static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, voi
                                            .from = {.idx = idx, .val = val, .count = nnz}});
 }
 
-static void lack_memory(struct gpu_place *p)
+static void lack_memory(struct gpu_backend *p)
 {
     pthread_mutex_lock(&p->lock);
     gpu_fail(p);
     pthread_mutex_unlock(&p->lock);
 }
 
-static bool is_there(struct gpu_place *p, const void *entries)
+static bool is_there(struct gpu_backend *p, const void *entries)
 {
     bool there;
 
@@ -229,7 +229,7 @@ static bool is_there(struct gpu_place *p, const void *entries)
     return there;
 }
 
-static void add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
+static void add_at(struct ss_backend *p, enum ss_type type, void *r, uint32_t base,
                    const uint32_t *idx, const void *val, size_t count)
 {
     struct gpu_job j = {.step = gpu_step_add_at,
@@ -240,13 +240,13 @@ static void add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base
 
     if (count == 0)
         return;
-    if (!is_there(gpu_place_of(p), idx) && !gpu_source_order(&j.from, type))
-        lack_memory(gpu_place_of(p));
+    if (!is_there(gpu_backend_of(p), idx) && !gpu_source_order(&j.from, type))
+        lack_memory(gpu_backend_of(p));
     else
         gpu_hand_over(p, &j);
 }
 
-static void write_to(struct ss_place *p, enum ss_type type, void *dst, const void *from, size_t n)
+static void write_to(struct ss_backend *p, enum ss_type type, void *dst, const void *from, size_t n)
 {
     if (n > 0)
         gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_write,
@@ -255,7 +255,7 @@ static void write_to(struct ss_place *p, enum ss_type type, void *dst, const voi
                                            .from = {.val = from, .count = n}});
 }
 
-static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+static void reduce(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                    const void *from, size_t n)
 {
     if (n > 0)
@@ -266,7 +266,7 @@ static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *d
                                            .from = {.val = from, .count = n}});
 }
 
-static void add_dense(struct ss_place *p, enum ss_type type, void *r, const void *from, size_t n)
+static void add_dense(struct ss_backend *p, enum ss_type type, void *r, const void *from, size_t n)
 {
     if (n > 0)
         gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_add_dense,
@@ -277,18 +277,19 @@ static void add_dense(struct ss_place *p, enum ss_type type, void *r, const void
 
 /* ---- to the host ---- */
 
-static bool step_read(struct gpu_place *p, struct gpu_job *j)
+static bool step_read(struct gpu_backend *p, struct gpu_job *j)
 {
     return gpu_send_all_home(p, j, j->to, j->g, j->n * ss_type_size(j->type), &j->sent[0]);
 }
 
-static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
+static ss_ticket read_to(struct ss_backend *p, enum ss_type type, const void *src, size_t n,
+                         void *to)
 {
     return gpu_hand_over(
         p, &(struct gpu_job){.step = step_read, .type = type, .g = src, .n = n, .to = to});
 }
 
-static ss_ticket runs_to(struct ss_place *p, enum ss_type type, const void *v,
+static ss_ticket runs_to(struct ss_backend *p, enum ss_type type, const void *v,
                          const struct ss_run *runs, size_t count, void *to)
 {
     return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_runs,
@@ -298,19 +299,20 @@ static ss_ticket runs_to(struct ss_place *p, enum ss_type type, const void *v,
                                               .to = to});
 }
 
-static ss_ticket open_room(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
+static ss_ticket open_room(struct ss_backend *p, enum ss_type type, void *v, size_t n, void *room,
                            void **at)
 {
     *at = room;
     return read_to(p, type, v, n, room);
 }
 
-static void close_room(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened)
+static void close_room(struct ss_backend *p, enum ss_type type, void *v, size_t n,
+                       const void *opened)
 {
     write_to(p, type, v, opened, n);
 }
 
-static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+static ss_ticket scan(struct ss_backend *p, enum ss_type type, enum ss_op op, const void *src,
                       size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
                       struct ss_scan *out)
 {
@@ -328,7 +330,8 @@ static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, cons
                           .scan = {.out_to = out, .idx = idx, .val = val, .capacity = capacity}});
 }
 
-static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *out)
+static ss_ticket square(struct ss_backend *p, enum ss_type type, const void *v, size_t n,
+                        double *out)
 {
     return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_square,
                                               .give = gpu_give_square,
@@ -338,7 +341,7 @@ static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, si
                                               .to = out});
 }
 
-static ss_ticket not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
+static ss_ticket not_finite(struct ss_backend *p, enum ss_type type, const void *g, const void *r,
                             size_t n, size_t *out)
 {
     return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_not_finite,
@@ -350,7 +353,7 @@ static ss_ticket not_finite(struct ss_place *p, enum ss_type type, const void *g
                                               .to = out});
 }
 
-static ss_ticket sketch(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+static ss_ticket sketch(struct ss_backend *p, enum ss_type type, const void *v, size_t n,
                         double *sketch)
 {
     return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_sketch,
@@ -363,9 +366,9 @@ static ss_ticket sketch(struct ss_place *p, enum ss_type type, const void *v, si
 
 /* ---- selection ---- */
 
-static ss_ticket claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
-                       void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
-                       struct ss_selection *out, bool *few)
+static ss_ticket claim(struct ss_backend *p, struct ss_threshold *t, enum ss_type type,
+                       const void *g, void *r, size_t n, uint32_t base, size_t k, uint32_t *idx,
+                       void *val, struct ss_selection *out, bool *few)
 {
     return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_claim,
                                               .give = gpu_give_selection,
@@ -383,7 +386,7 @@ static ss_ticket claim(struct ss_place *p, struct ss_threshold *t, enum ss_type 
                                                          .val = val}});
 }
 
-static ss_ticket claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r,
+static ss_ticket claim_buckets(struct ss_backend *p, enum ss_type type, const void *g, void *r,
                                size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
                                void *val, struct ss_selection *out)
 {
@@ -399,7 +402,7 @@ static ss_ticket claim_buckets(struct ss_place *p, enum ss_type type, const void
                .select = {.out_to = out, .k = k, .bucket = bucket, .idx = idx, .val = val}});
 }
 
-static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
+static void undo(struct ss_backend *p, enum ss_type type, const void *g, void *r, size_t n,
                  uint32_t base, const uint32_t *idx, const void *val, size_t claimed)
 {
     if (n > 0)
@@ -412,34 +415,34 @@ static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, 
                                            .from = {.idx = idx, .val = val, .count = claimed}});
 }
 
-/* ---- the place ---- */
+/* ---- the backend ---- */
 
 _Static_assert(sizeof(struct gpu_exact) <= COUNTS, "what a job waits for");
 
-static struct ss_place_record *record(struct ss_place *p)
+static struct ss_backend_record *record(struct ss_backend *p)
 {
-    return &gpu_place_of(p)->record;
+    return &gpu_backend_of(p)->record;
 }
 
 /* Costs until they are measured. A launch takes 3 us; a message needs three launches, and each
  * piece that is cleared one. The link has 20 GB/s (that of an H200 about 50), and a core copies 10
  * GB/s to the buffer of the link. An entry takes 5 bytes in a message and 8 in a vector. */
-static const struct ss_place_costs expected = {.encode = 1e-9,
-                                               .decode = 1e-9,
-                                               .put = 1.5e-9,
-                                               .fill = 1.2e-11,
-                                               .cross = 1.5e-10,
-                                               .message = 1e-5,
-                                               .wait = 2e-5};
+static const struct ss_backend_costs expected = {.encode = 1e-9,
+                                                 .decode = 1e-9,
+                                                 .put = 1.5e-9,
+                                                 .fill = 1.2e-11,
+                                                 .cross = 1.5e-10,
+                                                 .message = 1e-5,
+                                                 .wait = 2e-5};
 
-/* The operations of a place without modules, which can only copy. */
+/* The operations of a backend without modules, which can only copy. */
 #define COPIES                                                                                     \
     .name = "cuda", .remote = true, .poll = gpu_poll, .mark = gpu_mark_all, .lost = is_lost,       \
     .stage = stage, .unstage = unstage, .fetch = fetch, .store = store
 
-static const struct ss_place_ops copies = {COPIES};
+static const struct ss_backend_ops copies = {COPIES};
 
-static const struct ss_place_ops ops = {
+static const struct ss_backend_ops ops = {
     COPIES,
     .record = record,
     .reserve = gpu_reserve,
@@ -474,14 +477,15 @@ static const struct ss_place_ops ops = {
     .scale = scale,
 };
 
-const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
-                           const struct gpu_modules *modules, CUcontext context, int ordinal,
-                           char *why)
+const char *gpu_backend_open(struct gpu_backend *p, const struct gpu_driver *driver,
+                             const struct gpu_modules *modules, CUcontext context, int ordinal,
+                             char *why)
 {
     const char *text;
     bool pinned = false;
 
-    *p = (struct gpu_place){.place = {modules ? &ops : &copies}, .record = {.expected = expected}};
+    *p = (struct gpu_backend){.backend = {modules ? &ops : &copies},
+                              .record = {.expected = expected}};
     p->jobs_end = &p->jobs;
     text = gpu_device_open(&p->device, driver, modules, context, ordinal, why);
     if (text)
@@ -495,11 +499,11 @@ const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
     pthread_mutex_init(&p->lock, NULL);
     if (pinned)
         return NULL;
-    gpu_place_close(p);
+    gpu_backend_close(p);
     return "no pinned memory";
 }
 
-static void free_device_memory(struct gpu_place *p)
+static void free_device_memory(struct gpu_backend *p)
 {
     struct gpu_area *const areas[] = {&p->crossing, &p->picked,  &p->work,
                                       &p->list,     &p->between, &p->messages};
@@ -514,7 +518,7 @@ static void free_device_memory(struct gpu_place *p)
     gpu_pinned_free(&p->device, p->stages);
 }
 
-void gpu_place_close(struct gpu_place *p)
+void gpu_backend_close(struct gpu_backend *p)
 {
     gpu_see_whether_gone(&p->device);
     if (p->device.queue.error != CUDA_ERROR_CONTEXT_IS_DESTROYED &&
@@ -530,10 +534,10 @@ void gpu_place_close(struct gpu_place *p)
         free(x);
     }
     pthread_mutex_destroy(&p->lock);
-    *p = (struct gpu_place){.place = {&ops}};
+    *p = (struct gpu_backend){.backend = {&ops}};
 }
 
-void gpu_place_after_program(struct gpu_place *p)
+void gpu_backend_after_program(struct gpu_backend *p)
 {
     pthread_mutex_lock(&p->lock);
     gpu_see_whether_gone(&p->device);
@@ -545,7 +549,7 @@ void gpu_place_after_program(struct gpu_place *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-int gpu_place_error(struct gpu_place *p)
+int gpu_backend_error(struct gpu_backend *p)
 {
     int error;
 

@@ -1,37 +1,37 @@
-/* The place of the host: the kernels of this processor do all work at once. */
+/* The backend of the host: the kernels of this processor do all work at once. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/place/place.h"
+#include "core/backend/backend.h"
 
-static void *stage(struct ss_place *p, size_t bytes)
+static void *stage(struct ss_backend *p, size_t bytes)
 {
     (void)p;
     return malloc(bytes);
 }
 
-static void unstage(struct ss_place *p, void *staged)
+static void unstage(struct ss_backend *p, void *staged)
 {
     (void)p;
     free(staged);
 }
 
-static ss_ticket fetch(struct ss_place *p, const void *from, size_t bytes, void *staged)
+static ss_ticket fetch(struct ss_backend *p, const void *from, size_t bytes, void *staged)
 {
     (void)p;
     memcpy(staged, from, bytes);
     return 0;
 }
 
-static ss_ticket store(struct ss_place *p, void *to, const void *staged, size_t bytes)
+static ss_ticket store(struct ss_backend *p, void *to, const void *staged, size_t bytes)
 {
     (void)p;
     memcpy(to, staged, bytes);
     return 0;
 }
 
-static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+static int make(struct ss_backend *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
     (void)p;
     int status = ss_buf_reserve(buf, mem, bytes);
@@ -40,19 +40,19 @@ static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size
     return status;
 }
 
-static void drop(struct ss_place *p, struct ss_buf *buf)
+static void drop(struct ss_backend *p, struct ss_buf *buf)
 {
     (void)p;
     ss_buf_free(buf);
 }
 
-static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
+static void clear(struct ss_backend *p, enum ss_type type, void *v, size_t n)
 {
     (void)p;
     ss_vector_clear(type, v, n);
 }
 
-static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+static void clear_at(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
                      const uint32_t *idx, size_t nnz)
 {
     unsigned char *to = dst;
@@ -66,13 +66,14 @@ static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t 
             memset(to + (size_t)(idx[i] - base) * 8, 0, 8);
 }
 
-static void copy(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n)
+static void copy(struct ss_backend *p, enum ss_type type, void *dst, const void *src, size_t n)
 {
     (void)p;
     memcpy(dst, src, n * ss_type_size(type));
 }
 
-static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
+static ss_ticket read_to(struct ss_backend *p, enum ss_type type, const void *src, size_t n,
+                         void *to)
 {
     copy(p, type, to, src, n);
     return 0;
@@ -86,7 +87,7 @@ static void fetch_run(const char *run, size_t bytes)
         __builtin_prefetch(run + at);
 }
 
-static ss_ticket runs_to(struct ss_place *p, enum ss_type type, const void *v,
+static ss_ticket runs_to(struct ss_backend *p, enum ss_type type, const void *v,
                          const struct ss_run *runs, size_t count, void *to)
 {
     enum { AHEAD = 8, SHORT = 64 };
@@ -104,7 +105,7 @@ static ss_ticket runs_to(struct ss_place *p, enum ss_type type, const void *v,
     return 0;
 }
 
-static ss_ticket open_here(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
+static ss_ticket open_here(struct ss_backend *p, enum ss_type type, void *v, size_t n, void *room,
                            void **at)
 {
     (void)p, (void)type, (void)n, (void)room;
@@ -112,12 +113,13 @@ static ss_ticket open_here(struct ss_place *p, enum ss_type type, void *v, size_
     return 0;
 }
 
-static void close_here(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened)
+static void close_here(struct ss_backend *p, enum ss_type type, void *v, size_t n,
+                       const void *opened)
 {
     (void)p, (void)type, (void)v, (void)n, (void)opened;
 }
 
-static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+static ss_ticket scan(struct ss_backend *p, enum ss_type type, enum ss_op op, const void *src,
                       size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
                       struct ss_scan *out)
 {
@@ -126,28 +128,28 @@ static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, cons
     return 0;
 }
 
-static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+static void scatter(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
                     const uint32_t *idx, const void *val, size_t nnz)
 {
     (void)p;
     ss_kernels()->scatter(type, dst, base, idx, val, nnz);
 }
 
-static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+static void accumulate(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                        uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
 {
     (void)p;
     ss_kernels()->accumulate(type, op, dst, base, idx, val, nnz);
 }
 
-static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+static void reduce(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                    const void *from, size_t n)
 {
     (void)p;
     ss_kernels()->reduce(type, op, dst, from, n);
 }
 
-static ss_ticket decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
+static ss_ticket decode(struct ss_backend *p, enum ss_type type, const enum ss_op *op, void *dst,
                         uint32_t base, const struct ss_coded *coded, atomic_int *refused)
 {
     const void *val;
@@ -188,7 +190,7 @@ static size_t encode_part(enum ss_type type, const struct ss_leaving *what,
     return at;
 }
 
-static ss_ticket encode(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
+static ss_ticket encode(struct ss_backend *p, enum ss_type type, const struct ss_leaving *what,
                         void *to, size_t *ends)
 {
     size_t at = 0;
@@ -211,8 +213,9 @@ static void add_square(struct ss_share *to, double x)
     to->count += x != 0;
 }
 
-static ss_ticket survey(struct ss_place *p, enum ss_type type, const uint32_t *idx, const void *val,
-                        size_t nnz, const uint32_t *cuts, size_t count, struct ss_share *out)
+static ss_ticket survey(struct ss_backend *p, enum ss_type type, const uint32_t *idx,
+                        const void *val, size_t nnz, const uint32_t *cuts, size_t count,
+                        struct ss_share *out)
 {
     (void)p;
     for (size_t i = 0; i < count; i++) {
@@ -225,7 +228,8 @@ static ss_ticket survey(struct ss_place *p, enum ss_type type, const uint32_t *i
     return 0;
 }
 
-static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *out)
+static ss_ticket square(struct ss_backend *p, enum ss_type type, const void *v, size_t n,
+                        double *out)
 {
     (void)p;
     *out = ss_vector_square(type, v, n);
@@ -234,7 +238,7 @@ static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, si
     return 0;
 }
 
-static ss_ticket not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
+static ss_ticket not_finite(struct ss_backend *p, enum ss_type type, const void *g, const void *r,
                             size_t n, size_t *out)
 {
     (void)p;
@@ -250,7 +254,7 @@ static void add_to_sketch(double *sketch, uint64_t i, double x)
     sketch[h >> 53] += h & (1u << 20) ? x : -x;
 }
 
-static ss_ticket sketch_of(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+static ss_ticket sketch_of(struct ss_backend *p, enum ss_type type, const void *v, size_t n,
                            double *sketch)
 {
     (void)p;
@@ -263,16 +267,16 @@ static ss_ticket sketch_of(struct ss_place *p, enum ss_type type, const void *v,
     return 0;
 }
 
-static ss_ticket claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
-                       void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
-                       struct ss_selection *out, bool *few)
+static ss_ticket claim(struct ss_backend *p, struct ss_threshold *t, enum ss_type type,
+                       const void *g, void *r, size_t n, uint32_t base, size_t k, uint32_t *idx,
+                       void *val, struct ss_selection *out, bool *few)
 {
     (void)p;
     *few = ss_threshold_select(t, ss_selectors(), type, g, r, n, base, k, idx, val, out);
     return 0;
 }
 
-static ss_ticket claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r,
+static ss_ticket claim_buckets(struct ss_backend *p, enum ss_type type, const void *g, void *r,
                                size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
                                void *val, struct ss_selection *out)
 {
@@ -281,54 +285,54 @@ static ss_ticket claim_buckets(struct ss_place *p, enum ss_type type, const void
     return 0;
 }
 
-static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
+static void undo(struct ss_backend *p, enum ss_type type, const void *g, void *r, size_t n,
                  uint32_t base, const uint32_t *idx, const void *val, size_t claimed)
 {
     (void)p;
     ss_selectors()->undo(type, g, r, n, base, idx, val, claimed);
 }
 
-static void add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
+static void add_at(struct ss_backend *p, enum ss_type type, void *r, uint32_t base,
                    const uint32_t *idx, const void *val, size_t count)
 {
     (void)p;
     ss_vector_add_at(type, r, base, idx, val, count);
 }
 
-static void add(struct ss_place *p, enum ss_type type, void *r, const void *src, size_t n)
+static void add(struct ss_backend *p, enum ss_type type, void *r, const void *src, size_t n)
 {
     (void)p;
     ss_vector_add(type, r, src, n);
 }
 
-static void join(struct ss_place *p, enum ss_type type, const void *in, const void *r, void *out,
+static void join(struct ss_backend *p, enum ss_type type, const void *in, const void *r, void *out,
                  size_t n, double share)
 {
     (void)p;
     ss_vector_join(type, in, r, out, n, share);
 }
 
-static void leave(struct ss_place *p, enum ss_type type, void *r, size_t n, double share)
+static void leave(struct ss_backend *p, enum ss_type type, void *r, size_t n, double share)
 {
     (void)p;
     ss_vector_leave(type, r, n, share);
 }
 
-static void scale(struct ss_place *p, enum ss_type type, void *r, size_t n, double factor)
+static void scale(struct ss_backend *p, enum ss_type type, void *r, size_t n, double factor)
 {
     (void)p;
     ss_vector_scale(type, r, n, factor);
 }
 
-static const struct ss_place_ops ops = {
+static const struct ss_backend_ops ops = {
     .name = "host",
-    .poll = ss_place_poll_done,
-    .mark = ss_place_mark_done,
+    .poll = ss_backend_poll_done,
+    .mark = ss_backend_mark_done,
     .stage = stage,
     .unstage = unstage,
     .fetch = fetch,
     .store = store,
-    .reserve = ss_place_reserve_nothing,
+    .reserve = ss_backend_reserve_nothing,
     .make = make,
     .drop = drop,
     .clear = clear,
@@ -360,4 +364,4 @@ static const struct ss_place_ops ops = {
     .scale = scale,
 };
 
-struct ss_place ss_host = {&ops};
+struct ss_backend ss_host = {&ops};

@@ -1,7 +1,7 @@
-/* Trainings on ranks whose buffers lie in places that the host cannot access, together with a
+/* Trainings on ranks whose buffers lie in backends that the host cannot access, together with a
  * training on ordinary buffers, which must be equal to the last bit. */
-#ifndef TESTS_UNIT_PLACE_TRAINING_H
-#define TESTS_UNIT_PLACE_TRAINING_H
+#ifndef TESTS_UNIT_BACKEND_TRAINING_H
+#define TESTS_UNIT_BACKEND_TRAINING_H
 
 #define mix training_mix
 #include "core/tensor/residual.h"
@@ -10,10 +10,10 @@
 
 enum { N = 3001 };
 
-/* A kind of place: makes a place for each rank and memory in it as the test sees it, `far` bytes
- * before its address, and ends them all. */
-struct place_kind {
-    struct ss_place *(*place)(int rank);
+/* A kind of backend: makes a backend for each rank and memory in it as the test sees it, `far`
+ * bytes before its address, and ends them all. */
+struct backend_kind {
+    struct ss_backend *(*backend)(int rank);
     void *(*make)(int rank, size_t bytes);
     void (*end)(void);
     ptrdiff_t far;
@@ -53,12 +53,13 @@ static const struct form forms[] = {
     {"auto, dense", SS_AUTO, .density = 0.9},
 };
 
-static inline void place_ranks(struct sim_job *job, const struct place_kind *kind, unsigned hosts)
+static inline void backend_ranks(struct sim_job *job, const struct backend_kind *kind,
+                                 unsigned hosts)
 {
     job->far = kind->far;
-    ss_sim_set_idle(job->sim, 1e-6); /* a rank that waits for its place moves nothing */
+    ss_sim_set_idle(job->sim, 1e-6); /* a rank that waits for its backend moves nothing */
     for (int r = 0; r < job->size; r++)
-        job->place[r] = hosts >> r & 1 ? NULL : kind->place(r);
+        job->backend[r] = hosts >> r & 1 ? NULL : kind->backend(r);
 }
 
 static inline void open_form_of(struct training *t, const struct form *f, int size,
@@ -88,9 +89,10 @@ static inline void open_form(struct training *t, const struct form *f, int size)
 }
 
 /* `hosts` has a bit for each rank whose buffers stay ordinary. */
-static inline void place_training(struct training *t, const struct place_kind *kind, unsigned hosts)
+static inline void backend_training(struct training *t, const struct backend_kind *kind,
+                                    unsigned hosts)
 {
-    place_ranks(&t->job, kind, hosts);
+    backend_ranks(&t->job, kind, hosts);
     for (int r = 0; r < t->job.size; r++) {
         if (hosts >> r & 1)
             continue;
@@ -101,7 +103,8 @@ static inline void place_training(struct training *t, const struct place_kind *k
     }
 }
 
-static inline void close_placed(struct training *t, const struct place_kind *kind, unsigned hosts)
+static inline void close_backends(struct training *t, const struct backend_kind *kind,
+                                  unsigned hosts)
 {
     for (int r = 0; r < t->job.size; r++)
         if (!(hosts >> r & 1))

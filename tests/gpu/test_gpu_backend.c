@@ -1,8 +1,8 @@
-/* A device as a place against the host's: each function over chance sizes and types, with the
+/* A device as a backend against the host's: each function over chance sizes and types, with the
  * host's arrays overwritten as soon as a function is back; and what is large, what is given up,
- * what fails. usage: test_gpu_place [seed] */
+ * what fails. usage: test_gpu_backend [seed] */
 #include "core/wire/rice.h"
-#include "tests/gpu/two_places.h"
+#include "tests/gpu/two_backends.h"
 
 static void check_same(const struct result *r)
 {
@@ -191,13 +191,13 @@ static void open_some(void)
 {
     const size_t size = ss_type_size(w.type);
     void *room = malloc(w.n * size), *found = NULL;
-    ss_ticket ticket = place->ops->open(place, w.type, w.there[OUT], w.n, room, &found);
+    ss_ticket ticket = backend->ops->open(backend, w.type, w.there[OUT], w.n, room, &found);
 
-    assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+    assert_int_equal(ss_backend_wait(backend, ticket), SS_OK);
     assert_memory_equal(found, w.here[OUT], w.n * size);
     fill(w.type, found, w.n);
     memcpy(w.here[OUT], found, w.n * size);
-    place->ops->close(place, w.type, w.there[OUT], w.n, found);
+    backend->ops->close(backend, w.type, w.there[OUT], w.n, found);
     memset(room, 0x77, w.n * size);
     free(room);
 }
@@ -347,18 +347,19 @@ static void arrays_larger_than_all_slots_cross(void **state)
     bool few;
 
     (void)state;
-    place = &gpu_rank(0)->place;
+    backend = &gpu_rank(0)->backend;
     near = gpu_rank_make(0, 4 * n);
     other = gpu_rank_make(0, 400);
     for (size_t i = 0; i < n; i++)
         here[i] = (uint32_t)chance();
-    place->ops->claim(place, &t, SS_F32, gpu_far(other), NULL, 100, 0, 10, idx, val, &out, &few);
-    place->ops->write(place, SS_I32, gpu_far(near), here, n);
-    ss_ticket ticket = place->ops->read(place, SS_I32, gpu_far(near), n, back);
-    place->ops->clear(place, SS_I32, gpu_far(near), n);
+    backend->ops->claim(backend, &t, SS_F32, gpu_far(other), NULL, 100, 0, 10, idx, val, &out,
+                        &few);
+    backend->ops->write(backend, SS_I32, gpu_far(near), here, n);
+    ss_ticket ticket = backend->ops->read(backend, SS_I32, gpu_far(near), n, back);
+    backend->ops->clear(backend, SS_I32, gpu_far(near), n);
     memcpy(sent, here, 4 * n);
     memset(here, 0, 4 * n);
-    assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+    assert_int_equal(ss_backend_wait(backend, ticket), SS_OK);
     assert_memory_equal(back, sent, 4 * n);
     gpu_ranks_finish();
     for (size_t i = 0; i < n; i += 997)
@@ -377,16 +378,16 @@ static void results_are_given_to_those_who_ask(void **state)
     ss_ticket ticket[READS];
 
     (void)state;
-    place = &gpu_rank(0)->place;
+    backend = &gpu_rank(0)->backend;
     near = gpu_rank_make(0, 4 * READS);
     for (int i = 0; i < READS; i++) {
         near[i] = (float)i + 1;
         to[i] = 0;
     }
     for (size_t i = 0; i < READS; i++)
-        ticket[i] = place->ops->read(place, SS_F32, (float *)gpu_far(near) + i, 1, &to[i]);
+        ticket[i] = backend->ops->read(backend, SS_F32, (float *)gpu_far(near) + i, 1, &to[i]);
     for (size_t i = 0; i < READS; i += 7) {
-        assert_int_equal(ss_place_wait(place, ticket[i]), SS_OK);
+        assert_int_equal(ss_backend_wait(backend, ticket[i]), SS_OK);
         for (size_t j = 0; j < READS; j++)
             assert_true(to[j] == (j <= i ? (float)j + 1 : 0));
     }
@@ -401,12 +402,12 @@ static void a_vector_is_zero_and_let_go_behind_its_work(void **state)
     for (int c = 0; c < 10; c++) {
         struct ss_buf a = {.data = NULL};
         float first[50], last[50];
-        place = &gpu_rank(1)->place;
+        backend = &gpu_rank(1)->backend;
         const size_t n = 50 + below(5000);
-        assert_int_equal(place->ops->make(place, NULL, &a, 4 * n), SS_OK);
-        place->ops->read(place, SS_F32, a.data, 50, first);
-        place->ops->read(place, SS_F32, (float *)a.data + n - 50, 50, last);
-        place->ops->drop(place, &a);
+        assert_int_equal(backend->ops->make(backend, NULL, &a, 4 * n), SS_OK);
+        backend->ops->read(backend, SS_F32, a.data, 50, first);
+        backend->ops->read(backend, SS_F32, (float *)a.data + n - 50, 50, last);
+        backend->ops->drop(backend, &a);
         assert_null(a.data);
         gpu_ranks_finish();
         for (size_t i = 0; i < 50; i++)
@@ -429,8 +430,8 @@ static void a_square_is_zero_of_zeros_only(void **state)
         put(SS_F64, w.near[IN], 10 + below(600), values[i]);
         memcpy(w.here[IN], w.near[IN], 700 * sizeof(double));
         ss_host.ops->square(&ss_host, SS_F64, w.here[IN], 700, &wanted);
-        ss_ticket ticket = place->ops->square(place, SS_F64, w.there[IN], 700, &found);
-        assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+        ss_ticket ticket = backend->ops->square(backend, SS_F64, w.there[IN], 700, &found);
+        assert_int_equal(ss_backend_wait(backend, ticket), SS_OK);
         assert_true(found == wanted && (found > 0) == (i > 0));
     }
     close_world();
@@ -456,20 +457,20 @@ static void an_error_is_for_good(void **state)
         for (int i = 0; i < 20; i++) {
             claim(0, 20);
             with_list(2, SS_SUM, OUT);
-            place->ops->read(place, SS_F32, w.there[OUT], 200, back);
-            while (place->ops->poll(place, place->ops->mark(place)) == SS_PENDING)
+            backend->ops->read(backend, SS_F32, w.there[OUT], 200, back);
+            while (backend->ops->poll(backend, backend->ops->mark(backend)) == SS_PENDING)
                 ;
         }
-        assert_int_equal(place->ops->poll(place, place->ops->mark(place)), SS_ERR_DEVICE);
+        assert_int_equal(backend->ops->poll(backend, backend->ops->mark(backend)), SS_ERR_DEVICE);
         memset(back, 0, sizeof back);
-        ss_ticket ticket = place->ops->read(place, SS_F32, w.there[OUT], 200, back);
+        ss_ticket ticket = backend->ops->read(backend, SS_F32, w.there[OUT], 200, back);
         assert_true(ticket > 0);
-        assert_int_equal(ss_place_wait(place, ticket), SS_ERR_DEVICE);
+        assert_int_equal(ss_backend_wait(backend, ticket), SS_ERR_DEVICE);
         assert_true(back[0] == 0 && back[199] == 0);
-        assert_int_equal(place->ops->make(place, NULL, &(struct ss_buf){0}, 40), SS_ERR_MEMORY);
+        assert_int_equal(backend->ops->make(backend, NULL, &(struct ss_buf){0}, 40), SS_ERR_MEMORY);
         (void)unsetenv("TEST_CUDA_FAIL");
         drop_results();
-        place->ops->drop(place, &w.residual);
+        backend->ops->drop(backend, &w.residual);
         for (int v = 0; v < VECTORS; v++)
             free(w.here[v]);
         gpu_ranks_end();
@@ -488,5 +489,5 @@ int main(int argc, char **argv)
     };
     if (argc > 1)
         chance_seed(strtoull(argv[1], NULL, 0));
-    return cmocka_run_group_tests_name("gpu_place", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("gpu_backend", tests, NULL, NULL);
 }

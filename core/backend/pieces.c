@@ -1,4 +1,4 @@
-#include "core/place/pieces.h"
+#include "core/backend/pieces.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ static struct ss_staged *room_out(const struct ss_pieces *p, size_t number)
     return (struct ss_staged *)(uintptr_t)&p->out[number % depth(p)];
 }
 
-/* Returns the room to which a piece is copied from the place. */
+/* Returns the room to which a piece is copied from the backend. */
 static struct ss_staged *room_in(const struct ss_pieces *p, size_t number)
 {
     return p->send ? (struct ss_staged *)(uintptr_t)&p->in[number % depth(p)] : room_out(p, number);
@@ -43,21 +43,21 @@ static void fetch(struct ss_pieces *p, size_t number)
     ss_staged_fetch(s);
 }
 
-static bool make_room(struct ss_pieces *p, struct ss_place *place)
+static bool make_room(struct ss_pieces *p, struct ss_backend *backend)
 {
     for (size_t i = 0; i < depth(p) && i < count(p); i++)
-        if (!ss_staged_make(&p->out[i], place, p->recv, length(p, 0)) ||
-            (p->send && !ss_staged_make(&p->in[i], place, p->send, length(p, 0))))
+        if (!ss_staged_make(&p->out[i], backend, p->recv, length(p, 0)) ||
+            (p->send && !ss_staged_make(&p->in[i], backend, p->send, length(p, 0))))
             return false;
     return true;
 }
 
-int ss_pieces_open(struct ss_pieces *p, struct ss_place *place, const void *send, void *recv,
+int ss_pieces_open(struct ss_pieces *p, struct ss_backend *backend, const void *send, void *recv,
                    size_t bytes, size_t piece, int status)
 {
     *p = (struct ss_pieces){
         .send = send, .recv = recv, .bytes = bytes, .piece = piece, .status = status};
-    if (!make_room(p, place)) {
+    if (!make_room(p, backend)) {
         ss_pieces_close(p);
         return SS_ERR_MEMORY;
     }

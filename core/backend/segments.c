@@ -1,5 +1,5 @@
 /* A concatenation of vectors of the host. All work is done at once, segment by segment. */
-#include "core/place/segments.h"
+#include "core/backend/segments.h"
 
 #include <string.h>
 
@@ -15,12 +15,12 @@ struct piece {
     size_t done;
 };
 
-static const struct ss_segments *of(const struct ss_place *p)
+static const struct ss_segments *of(const struct ss_backend *p)
 {
     return (const struct ss_segments *)p;
 }
 
-static struct range range_of(const struct ss_place *p, enum ss_type type, const void *v, size_t n)
+static struct range range_of(const struct ss_backend *p, enum ss_type type, const void *v, size_t n)
 {
     size_t offset = (size_t)((const unsigned char *)v - of(p)->base);
 
@@ -44,8 +44,8 @@ static const struct ss_segment *find(const struct ss_segments *s, uint64_t eleme
 
 /* Sets *piece to the piece of the range that begins `done` elements into it and lies in one
  * segment. Returns false if none is left. */
-static bool next_piece(const struct ss_place *p, enum ss_type type, struct range range, size_t done,
-                       struct piece *piece)
+static bool next_piece(const struct ss_backend *p, enum ss_type type, struct range range,
+                       size_t done, struct piece *piece)
 {
     uint64_t first = range.first + done, left = range.n - done;
 
@@ -65,13 +65,13 @@ static bool next_piece(const struct ss_place *p, enum ss_type type, struct range
     struct piece piece = {0};                                                                      \
     for (size_t at = 0; next_piece(p, type, range, at, &(piece)); at += (piece).n)
 
-static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
+static void clear(struct ss_backend *p, enum ss_type type, void *v, size_t n)
 {
     EACH(piece, p, type, v, n)
     ss_host.ops->clear(&ss_host, type, piece.at, piece.n);
 }
 
-static void write_to(struct ss_place *p, enum ss_type type, void *dst, const void *from, size_t n)
+static void write_to(struct ss_backend *p, enum ss_type type, void *dst, const void *from, size_t n)
 {
     const unsigned char *next = from;
 
@@ -79,7 +79,8 @@ static void write_to(struct ss_place *p, enum ss_type type, void *dst, const voi
     ss_host.ops->write(&ss_host, type, piece.at, next + piece.done * ss_type_size(type), piece.n);
 }
 
-static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
+static ss_ticket read_to(struct ss_backend *p, enum ss_type type, const void *src, size_t n,
+                         void *to)
 {
     unsigned char *next = to;
 
@@ -88,7 +89,7 @@ static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src,
     return 0;
 }
 
-static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+static void reduce(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                    const void *from, size_t n)
 {
     const unsigned char *next = from;
@@ -107,8 +108,8 @@ struct slice {
 
 /* Sets *s to the next slice. dst is the address of the element with index `base`. Returns false if
  * no entry is left. */
-static bool next_slice(const struct ss_place *p, enum ss_type type, const void *dst, uint32_t base,
-                       const uint32_t *idx, size_t nnz, struct slice *s)
+static bool next_slice(const struct ss_backend *p, enum ss_type type, const void *dst,
+                       uint32_t base, const uint32_t *idx, size_t nnz, struct slice *s)
 {
     size_t from = s->from + s->count;
 
@@ -124,7 +125,7 @@ static bool next_slice(const struct ss_place *p, enum ss_type type, const void *
     return true;
 }
 
-static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+static void clear_at(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
                      const uint32_t *idx, size_t nnz)
 {
     struct slice s = {0};
@@ -133,7 +134,7 @@ static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t 
         ss_host.ops->clear_at(&ss_host, type, s.segment->at, s.base, idx + s.from, s.count);
 }
 
-static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+static void scatter(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
                     const uint32_t *idx, const void *val, size_t nnz)
 {
     const unsigned char *from = val;
@@ -144,7 +145,7 @@ static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t b
                              from + s.from * ss_type_size(type), s.count);
 }
 
-static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+static void accumulate(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                        uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
 {
     const unsigned char *from = val;
@@ -156,7 +157,7 @@ static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, voi
 }
 
 /* Opens a range: in place if one segment holds it, else as a copy. */
-static ss_ticket open_range(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
+static ss_ticket open_range(struct ss_backend *p, enum ss_type type, void *v, size_t n, void *room,
                             void **at)
 {
     struct piece piece;
@@ -169,7 +170,7 @@ static ss_ticket open_range(struct ss_place *p, enum ss_type type, void *v, size
     return 0;
 }
 
-static void close_range(struct ss_place *p, enum ss_type type, void *v, size_t n,
+static void close_range(struct ss_backend *p, enum ss_type type, void *v, size_t n,
                         const void *opened)
 {
     struct piece piece;
@@ -189,7 +190,7 @@ static void join(struct ss_scan *all, const struct ss_scan *s, size_t done)
     all->not_finite = all->not_finite || s->not_finite;
 }
 
-static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+static ss_ticket scan(struct ss_backend *p, enum ss_type type, enum ss_op op, const void *src,
                       size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
                       struct ss_scan *out)
 {
@@ -210,12 +211,12 @@ static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, cons
     return 0;
 }
 
-static const struct ss_place_ops ops = {
+static const struct ss_backend_ops ops = {
     .name = "segments",
     .remote = true, /* a range over two segments is copied to be seen as one */
-    .poll = ss_place_poll_done,
-    .mark = ss_place_mark_done,
-    .reserve = ss_place_reserve_nothing,
+    .poll = ss_backend_poll_done,
+    .mark = ss_backend_mark_done,
+    .reserve = ss_backend_reserve_nothing,
     .clear = clear,
     .clear_at = clear_at,
     .write = write_to,
@@ -231,5 +232,5 @@ static const struct ss_place_ops ops = {
 void ss_segments_init(struct ss_segments *s, const struct ss_segment *list, unsigned count)
 {
     *s = (struct ss_segments){
-        .place = {&ops}, .list = list, .count = count, .base = count > 0 ? list[0].at : NULL};
+        .backend = {&ops}, .list = list, .count = count, .base = count > 0 ? list[0].at : NULL};
 }

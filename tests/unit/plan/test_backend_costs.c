@@ -1,4 +1,4 @@
-/* Calls where the buffers lie in places that cost something else than the host: what is chosen,
+/* Calls where the buffers lie in backends that cost something else than the host: what is chosen,
  * that all ranks choose the same, and that REPRODUCIBLE chooses the same wherever they lie. */
 #include <fenv.h>
 #include <setjmp.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "core/backend/backend_costs.h"
 #include "core/coll/rows.h"
-#include "core/place/place_costs.h"
 #include "tests/unit/support/sim_job.h"
 
 enum { RANKS = 5, N = 40000, CALLS = 60 };
@@ -17,13 +17,13 @@ enum { RANKS = 5, N = 40000, CALLS = 60 };
 /* ---- what is chosen ---- */
 
 /* An H200's (16 Mi float, a message of 8192 entries), as far as they are known. */
-static const struct ss_place_costs device = {.encode = 3e-10,
-                                             .decode = 5e-10,
-                                             .put = 8e-10,
-                                             .fill = 1.2e-11,
-                                             .cross = 1.2e-10,
-                                             .message = 1e-5,
-                                             .wait = 1.5e-5};
+static const struct ss_backend_costs device = {.encode = 3e-10,
+                                               .decode = 5e-10,
+                                               .put = 8e-10,
+                                               .fill = 1.2e-11,
+                                               .cross = 1.2e-10,
+                                               .message = 1e-5,
+                                               .wait = 1.5e-5};
 
 static struct ss_shape shape_of(double density, uint64_t n, bool topk)
 {
@@ -45,17 +45,17 @@ static struct ss_shape shape_of(double density, uint64_t n, bool topk)
                              .code = 4e-9,
                              .merge = 2e-9,
                              .fill = 1e-10,
-                             .place = ss_costs_of_host(4e-9, 2e-9, 1e-10),
+                             .backend = ss_costs_of_host(4e-9, 2e-9, 1e-10),
                              .vote = 1e-5};
 }
 
-static struct ss_plan plan_at(struct ss_shape shape, const struct ss_place_costs *place)
+static struct ss_plan plan_at(struct ss_shape shape, const struct ss_backend_costs *backend)
 {
     struct ss_history nothing = {.result_nnz = 0};
     struct ss_plan plan;
 
-    if (place)
-        shape.place = *place;
+    if (backend)
+        shape.backend = *backend;
     ss_plan_make(&shape, &nothing, &plan);
     return plan;
 }
@@ -75,9 +75,9 @@ static void a_device_goes_sparse_where_the_host_would_go_dense(void **state)
     assert_true(differ >= 6);
 }
 
-/* Partial sums of recursive doubling and gtopk are the host's whatever the place; a dense phase has
- * all its elements cross. */
-static void merges_are_the_hosts_in_any_place(void **state)
+/* Partial sums of recursive doubling and gtopk are the host's whatever the backend; a dense phase
+ * has all its elements cross. */
+static void merges_are_the_hosts_in_any_backend(void **state)
 {
     const struct ss_shape shape = shape_of(0.01, 1 << 24, true);
     const struct ss_plan here = plan_at(shape, NULL), there = plan_at(shape, &device);
@@ -91,10 +91,10 @@ static void merges_are_the_hosts_in_any_place(void **state)
 }
 
 /* Where streams are short a device's messages and waits are what a call takes. */
-static void messages_to_a_place_are_counted(void **state)
+static void messages_to_a_backend_are_counted(void **state)
 {
     struct ss_shape shape = shape_of(0.001, 1 << 16, true);
-    struct ss_place_costs costs = device;
+    struct ss_backend_costs costs = device;
 
     (void)state;
     const struct ss_plan with = plan_at(shape, &costs);
@@ -111,16 +111,16 @@ static void messages_to_a_place_are_counted(void **state)
 
 /* The host's, at a price of its own. */
 struct priced {
-    struct ss_place place;
-    struct ss_place_record record;
+    struct ss_backend backend;
+    struct ss_backend_record record;
 };
 
-static struct ss_place_record *record_of(struct ss_place *p)
+static struct ss_backend_record *record_of(struct ss_backend *p)
 {
     return &((struct priced *)(void *)p)->record;
 }
 
-static struct ss_place_ops priced_ops;
+static struct ss_backend_ops priced_ops;
 
 static uint64_t drawn = 1;
 
@@ -142,14 +142,14 @@ static double draw_cost(void)
 
 static void draw_price(struct priced *p)
 {
-    p->place.ops = &priced_ops;
-    p->record.expected = (struct ss_place_costs){.encode = draw_cost(),
-                                                 .decode = draw_cost(),
-                                                 .put = draw_cost(),
-                                                 .fill = draw_cost(),
-                                                 .cross = draw_cost(),
-                                                 .message = 1e3 * draw_cost(),
-                                                 .wait = 1e3 * draw_cost()};
+    p->backend.ops = &priced_ops;
+    p->record.expected = (struct ss_backend_costs){.encode = draw_cost(),
+                                                   .decode = draw_cost(),
+                                                   .put = draw_cost(),
+                                                   .fill = draw_cost(),
+                                                   .cross = draw_cost(),
+                                                   .message = 1e3 * draw_cost(),
+                                                   .wait = 1e3 * draw_cost()};
 }
 
 static struct {
@@ -191,7 +191,7 @@ static void expect_one_plan(const struct sim_job *job)
     }
 }
 
-/* Anew for each call: some ranks are in a place, others on the host. */
+/* Anew for each call: some ranks are in a backend, others on the host. */
 static void ranks_in_places_of_any_price_choose_the_same(void **state)
 {
     static struct priced priced[RANKS];
@@ -205,7 +205,7 @@ static void ranks_in_places_of_any_price_choose_the_same(void **state)
         draw_inputs();
         for (int r = 0; r < RANKS; r++) {
             draw_price(&priced[r]);
-            job.place[r] = draw() % 3 > 0 ? &priced[r].place : NULL;
+            job.backend[r] = draw() % 3 > 0 ? &priced[r].backend : NULL;
         }
         for (int r = 0; r < RANKS; r++)
             job.comm[r]->lanes.list[0].history = (struct ss_history){.skip = 0};
@@ -226,7 +226,7 @@ static void ranks_in_places_of_any_price_choose_the_same(void **state)
 /* ---- REPRODUCIBLE ---- */
 
 /* What ALPHA and BETA fix, too. */
-static void fixed_costs_are_those_of_no_place(const struct ss_settings *settings)
+static void fixed_costs_are_those_of_no_backend(const struct ss_settings *settings)
 {
     static struct priced priced[RANKS];
     static float host[RANKS][N];
@@ -240,7 +240,7 @@ static void fixed_costs_are_those_of_no_place(const struct ss_settings *settings
         memcpy(host, v.out, sizeof host);
         for (int r = 0; r < RANKS; r++) {
             draw_price(&priced[r]);
-            there.place[r] = &priced[r].place;
+            there.backend[r] = &priced[r].backend;
         }
         assert_true(job_call(&there, SS_F32, SS_SUM, N));
         expect_one_plan(&there);
@@ -255,14 +255,14 @@ static void fixed_costs_are_those_of_no_place(const struct ss_settings *settings
     job_close(&there);
 }
 
-static void reproducible_choices_do_not_hang_on_the_place(void **state)
+static void reproducible_choices_do_not_hang_on_the_backend(void **state)
 {
     const struct ss_settings on = {.alpha = -1, .beta = -1, .hash = 1, .reproducible = true};
     const struct ss_settings given = {.alpha = 2e-6, .beta = 3e-10, .hash = 1};
 
     (void)state;
-    fixed_costs_are_those_of_no_place(&on);
-    fixed_costs_are_those_of_no_place(&given);
+    fixed_costs_are_those_of_no_backend(&on);
+    fixed_costs_are_those_of_no_backend(&given);
 }
 
 /* ---- measured ---- */
@@ -271,32 +271,32 @@ static bool busy, short_of_memory;
 static unsigned busy_from; /* clearings; 0: never */
 static unsigned cleared;
 
-static int poll_busy(struct ss_place *p, ss_ticket ticket)
+static int poll_busy(struct ss_backend *p, ss_ticket ticket)
 {
     (void)p, (void)ticket;
     return busy ? SS_PENDING : SS_OK;
 }
 
-static ss_ticket mark_one(struct ss_place *p)
+static ss_ticket mark_one(struct ss_backend *p)
 {
     (void)p;
     return 1;
 }
 
-static int reserve_some(struct ss_place *p, enum ss_type type, const struct ss_place_need *need)
+static int reserve_some(struct ss_backend *p, enum ss_type type, const struct ss_backend_need *need)
 {
     (void)p, (void)type, (void)need;
     return short_of_memory ? SS_ERR_MEMORY : SS_OK;
 }
 
-static void clear_counted(struct ss_place *p, enum ss_type type, void *to, size_t n)
+static void clear_counted(struct ss_backend *p, enum ss_type type, void *to, size_t n)
 {
     cleared++;
     busy = busy || cleared == busy_from;
     ss_host.ops->clear(p, type, to, n);
 }
 
-static struct priced *measured_place(void)
+static struct priced *measured_backend(void)
 {
     static struct priced p;
 
@@ -306,125 +306,125 @@ static struct priced *measured_place(void)
     priced_ops.mark = mark_one;
     priced_ops.reserve = reserve_some;
     priced_ops.clear = clear_counted;
-    p = (struct priced){.place = {&priced_ops}, .record = {.expected = device}};
+    p = (struct priced){.backend = {&priced_ops}, .record = {.expected = device}};
     busy = short_of_memory = false;
     cleared = busy_from = 0;
     return &p;
 }
 
-static void expect_amounts(const struct ss_place_costs *c)
+static void expect_amounts(const struct ss_backend_costs *c)
 {
     assert_true(c->encode > 0 && c->encode < 1e-3 && c->decode > 0 && c->decode < 1e-3);
     assert_true(c->put > 0 && c->put < 1e-3 && c->fill > 0 && c->fill < 1e-3);
 }
 
-static void a_place_is_measured_once(void **state)
+static void a_backend_is_measured_once(void **state)
 {
-    struct priced *p = measured_place();
+    struct priced *p = measured_backend();
     unsigned once;
 
     (void)state;
-    assert_memory_equal(ss_place_costs(&p->place), &device, sizeof device);
-    ss_place_measure(&p->place);
-    expect_amounts(ss_place_costs(&p->place));
-    assert_ptr_not_equal(ss_place_costs(&p->place), &p->record.expected);
+    assert_memory_equal(ss_backend_costs(&p->backend), &device, sizeof device);
+    ss_backend_measure(&p->backend);
+    expect_amounts(ss_backend_costs(&p->backend));
+    assert_ptr_not_equal(ss_backend_costs(&p->backend), &p->record.expected);
     assert_true(cleared > 0);
     once = cleared;
-    ss_place_measure(&p->place);
+    ss_backend_measure(&p->backend);
     assert_int_equal(cleared, once);
 }
 
 static void measuring_leaves_the_environment_as_it_was(void **state)
 {
-    struct priced *p = measured_place();
+    struct priced *p = measured_backend();
 
     (void)state;
     assert_int_equal(fesetround(FE_UPWARD), 0);
     assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
-    ss_place_measure(&p->place);
+    ss_backend_measure(&p->backend);
     assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
     assert_int_equal(fegetround(), FE_UPWARD);
     assert_int_equal(fesetround(FE_TONEAREST), 0);
-    expect_amounts(ss_place_costs(&p->place));
+    expect_amounts(ss_backend_costs(&p->backend));
 }
 
 /* It may be slower than a measurement may last. */
-static void a_place_that_is_elsewhere_costs_crossings(void **state)
+static void a_backend_that_is_elsewhere_costs_crossings(void **state)
 {
-    struct priced *p = measured_place();
-    const struct ss_place_costs *c;
+    struct priced *p = measured_backend();
+    const struct ss_backend_costs *c;
 
     (void)state;
     priced_ops.remote = true;
-    ss_place_measure(&p->place);
-    c = ss_place_costs(&p->place);
+    ss_backend_measure(&p->backend);
+    c = ss_backend_costs(&p->backend);
     expect_amounts(c);
     assert_true(c->cross > 0 && c->message > 0 && c->wait > 0);
 }
 
-static void a_busy_place_is_left_alone_and_measured_later(void **state)
+static void a_busy_backend_is_left_alone_and_measured_later(void **state)
 {
-    struct priced *p = measured_place();
+    struct priced *p = measured_backend();
 
     (void)state;
     busy = true;
-    ss_place_measure(&p->place);
+    ss_backend_measure(&p->backend);
     assert_int_equal(cleared, 0);
-    assert_memory_equal(ss_place_costs(&p->place), &device, sizeof device);
+    assert_memory_equal(ss_backend_costs(&p->backend), &device, sizeof device);
     busy = false;
-    ss_place_measure(&p->place);
+    ss_backend_measure(&p->backend);
     assert_true(cleared > 0);
-    assert_ptr_not_equal(ss_place_costs(&p->place), &p->record.expected);
+    assert_ptr_not_equal(ss_backend_costs(&p->backend), &p->record.expected);
 }
 
 /* Another thread has put its work behind the program's: nobody may wait for that here. */
-static void a_place_that_gets_busy_meanwhile_is_given_up(void **state)
+static void a_backend_that_gets_busy_meanwhile_is_given_up(void **state)
 {
     (void)state;
     for (unsigned from = 1; from < 20; from += 6) {
-        struct priced *p = measured_place();
+        struct priced *p = measured_backend();
         busy_from = from;
-        ss_place_measure(&p->place);
+        ss_backend_measure(&p->backend);
         assert_true(busy);
-        assert_memory_equal(ss_place_costs(&p->place), &device, sizeof device);
+        assert_memory_equal(ss_backend_costs(&p->backend), &device, sizeof device);
         busy = false;
         const unsigned once = cleared;
-        ss_place_measure(&p->place);
+        ss_backend_measure(&p->backend);
         assert_int_equal(cleared, once);
     }
 }
 
-static void a_place_that_is_always_busy_is_asked_no_more(void **state)
+static void a_backend_that_is_always_busy_is_asked_no_more(void **state)
 {
-    struct priced *p = measured_place();
+    struct priced *p = measured_backend();
 
     (void)state;
     busy = true;
     for (int i = 0; i < 40; i++)
-        ss_place_measure(&p->place);
+        ss_backend_measure(&p->backend);
     busy = false;
-    ss_place_measure(&p->place);
+    ss_backend_measure(&p->backend);
     assert_int_equal(cleared, 0);
-    assert_memory_equal(ss_place_costs(&p->place), &device, sizeof device);
+    assert_memory_equal(ss_backend_costs(&p->backend), &device, sizeof device);
 }
 
 static void without_memory_costs_are_as_expected(void **state)
 {
-    struct priced *p = measured_place();
+    struct priced *p = measured_backend();
 
     (void)state;
     short_of_memory = true;
-    ss_place_measure(&p->place);
+    ss_backend_measure(&p->backend);
     assert_int_equal(cleared, 0);
-    assert_memory_equal(ss_place_costs(&p->place), &device, sizeof device);
+    assert_memory_equal(ss_backend_costs(&p->backend), &device, sizeof device);
 }
 
-/* Places made of the host's memory need no record. */
-static void costs_of_the_host_are_those_of_its_place(void **state)
+/* Backends made of the host's memory need no record. */
+static void costs_of_the_host_are_those_of_its_backend(void **state)
 {
-    struct ss_place_ops ops = *ss_host.ops;
-    struct ss_place other = {&ops};
-    const struct ss_place_costs *c = ss_place_costs(&ss_host);
+    struct ss_backend_ops ops = *ss_host.ops;
+    struct ss_backend other = {&ops};
+    const struct ss_backend_costs *c = ss_backend_costs(&ss_host);
     const struct ss_host_costs *host = ss_host_costs();
 
     (void)state;
@@ -432,29 +432,29 @@ static void costs_of_the_host_are_those_of_its_place(void **state)
     assert_true(c->encode == host->code && c->decode == host->code + host->merge);
     assert_true(c->put == host->merge && c->fill == host->fill);
     assert_true(c->cross == 0 && c->message == 0 && c->wait == 0);
-    assert_ptr_equal(ss_place_costs(&other), c);
-    ss_place_measure(&other);
-    ss_place_measure(&ss_host);
-    assert_ptr_equal(ss_place_costs(&ss_host), c);
+    assert_ptr_equal(ss_backend_costs(&other), c);
+    ss_backend_measure(&other);
+    ss_backend_measure(&ss_host);
+    assert_ptr_equal(ss_backend_costs(&ss_host), c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_goes_sparse_where_the_host_would_go_dense),
-        cmocka_unit_test(merges_are_the_hosts_in_any_place),
-        cmocka_unit_test(messages_to_a_place_are_counted),
+        cmocka_unit_test(merges_are_the_hosts_in_any_backend),
+        cmocka_unit_test(messages_to_a_backend_are_counted),
         cmocka_unit_test(ranks_in_places_of_any_price_choose_the_same),
-        cmocka_unit_test(reproducible_choices_do_not_hang_on_the_place),
-        cmocka_unit_test(a_place_is_measured_once),
-        cmocka_unit_test(a_place_that_is_elsewhere_costs_crossings),
+        cmocka_unit_test(reproducible_choices_do_not_hang_on_the_backend),
+        cmocka_unit_test(a_backend_is_measured_once),
+        cmocka_unit_test(a_backend_that_is_elsewhere_costs_crossings),
         cmocka_unit_test(measuring_leaves_the_environment_as_it_was),
-        cmocka_unit_test(a_busy_place_is_left_alone_and_measured_later),
-        cmocka_unit_test(a_place_that_gets_busy_meanwhile_is_given_up),
-        cmocka_unit_test(a_place_that_is_always_busy_is_asked_no_more),
+        cmocka_unit_test(a_busy_backend_is_left_alone_and_measured_later),
+        cmocka_unit_test(a_backend_that_gets_busy_meanwhile_is_given_up),
+        cmocka_unit_test(a_backend_that_is_always_busy_is_asked_no_more),
         cmocka_unit_test(without_memory_costs_are_as_expected),
-        cmocka_unit_test(costs_of_the_host_are_those_of_its_place),
+        cmocka_unit_test(costs_of_the_host_are_those_of_its_backend),
     };
 
-    return cmocka_run_group_tests_name("place_costs", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("backend_costs", tests, NULL, NULL);
 }

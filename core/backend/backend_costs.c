@@ -1,7 +1,7 @@
-/* Measures a place at work on one vector. Pieces of the vector are cleared, entries encoded,
+/* Measures a backend at work on one vector. Pieces of the vector are cleared, entries encoded,
  * decoded and put into it, elements read. The cost of an entry is the difference between long and
  * short messages. */
-#include "core/place/place_costs.h"
+#include "core/backend/backend_costs.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 enum { ENTRIES = 8192, FEW = 16, GAP = 64, ELEMENTS = ENTRIES * GAP, PIECE = 65536, TIMES = 2 };
 enum { PARTS = 8, REPEATS = 3, TRIES = 16 };
 
-/* Seconds. IDLE: a place without work answers in this time. ENOUGH: no round begins after it.
- * TOO_LONG: after it the place is too slow to be measured. */
+/* Seconds. IDLE: a backend without work answers in this time. ENOUGH: no round begins after it.
+ * TOO_LONG: after it the backend is too slow to be measured. */
 static const double IDLE = 1e-3, ENOUGH = 3e-3, TOO_LONG = 8e-3;
 /* Seconds after which a piece of work is given up. Another thread may have queued the program's
  * work before it, for which this thread must not wait. */
@@ -38,11 +38,11 @@ struct message {
 };
 
 struct bench {
-    struct ss_place *place;
+    struct ss_backend *backend;
     struct ss_mem mem;
-    struct ss_buf idx, val, dense;  /* in the place: entries and the vector */
+    struct ss_buf idx, val, dense;  /* in the backend: entries and the vector */
     struct ss_buf own_idx, own_val; /* on the host: the same entries */
-    /* messages of the host and of the place; elements; indices */
+    /* messages of the host and of the backend; elements; indices */
     struct ss_buf msg, out, back, scratch;
     struct message small, large;
     struct ss_part parts[PARTS];
@@ -53,7 +53,7 @@ struct bench {
 };
 
 /* Returns SS_OK, SS_PENDING after `seconds`, or SS_ERR_DEVICE. */
-static int wait_for(struct ss_place *p, ss_ticket ticket, double seconds)
+static int wait_for(struct ss_backend *p, ss_ticket ticket, double seconds)
 {
     const double begin = now();
     int status = SS_OK;
@@ -66,7 +66,7 @@ static int wait_for(struct ss_place *p, ss_ticket ticket, double seconds)
 
 static void wait_here(struct bench *b, ss_ticket ticket)
 {
-    const int status = b->failed ? SS_ERR_DEVICE : wait_for(b->place, ticket, PATIENCE);
+    const int status = b->failed ? SS_ERR_DEVICE : wait_for(b->backend, ticket, PATIENCE);
 
     b->given_up = b->given_up || status == SS_PENDING;
     b->failed = b->failed || status != SS_OK;
@@ -103,26 +103,26 @@ static void make_message(struct bench *b, struct message *m, size_t at, uint32_t
  * that both share the indices in the scratch. */
 static bool bench_init(struct bench *b)
 {
-    const struct ss_place_need need = {.n = ENTRIES, .entries = ENTRIES, .k = ENTRIES};
-    const struct ss_place_ops *ops = b->place->ops;
+    const struct ss_backend_need need = {.n = ENTRIES, .entries = ENTRIES, .k = ENTRIES};
+    const struct ss_backend_ops *ops = b->backend->ops;
     const size_t read = ops->remote ? ELEMENTS * sizeof(float) : 0;
     const size_t bound = (ss_wire_bound(SS_F32, ENTRIES) + 127) / 64 * 64,
                  part = (ss_wire_bound(SS_F32, ENTRIES / PARTS) + 127) / 64 * 64;
 
-    if (ops->reserve(b->place, SS_F32, &need) != SS_OK ||
+    if (ops->reserve(b->backend, SS_F32, &need) != SS_OK ||
         ss_buf_reserve(&b->own_idx, &b->mem, ENTRIES * sizeof(uint32_t)) != SS_OK ||
         ss_buf_reserve(&b->own_val, &b->mem, ENTRIES * sizeof(float)) != SS_OK ||
         ss_buf_reserve(&b->msg, &b->mem, 2 * bound) != SS_OK ||
         ss_buf_reserve(&b->out, &b->mem, PARTS * part) != SS_OK ||
         ss_buf_reserve(&b->back, &b->mem, read) != SS_OK ||
         ss_buf_reserve(&b->scratch, &b->mem, SS_CHUNK_ENTRIES * sizeof(uint32_t)) != SS_OK ||
-        ops->make(b->place, &b->mem, &b->idx, ENTRIES * sizeof(uint32_t)) != SS_OK ||
-        ops->make(b->place, &b->mem, &b->val, ENTRIES * sizeof(float)) != SS_OK ||
-        ops->make(b->place, &b->mem, &b->dense, ELEMENTS * sizeof(float)) != SS_OK)
+        ops->make(b->backend, &b->mem, &b->idx, ENTRIES * sizeof(uint32_t)) != SS_OK ||
+        ops->make(b->backend, &b->mem, &b->val, ENTRIES * sizeof(float)) != SS_OK ||
+        ops->make(b->backend, &b->mem, &b->dense, ELEMENTS * sizeof(float)) != SS_OK)
         return false;
     draw(b);
-    ops->write(b->place, SS_I32, b->idx.data, b->own_idx.data, ENTRIES);
-    ops->write(b->place, SS_F32, b->val.data, b->own_val.data, ENTRIES);
+    ops->write(b->backend, SS_I32, b->idx.data, b->own_idx.data, ENTRIES);
+    ops->write(b->backend, SS_F32, b->val.data, b->own_val.data, ENTRIES);
     make_message(b, &b->small, bound, FEW);
     make_message(b, &b->large, 0, ENTRIES);
     return !b->failed;
@@ -135,7 +135,7 @@ static void drop_vectors(struct bench *b)
 
     for (size_t i = 0; i < sizeof there / sizeof there[0]; i++)
         if (there[i]->data)
-            b->place->ops->drop(b->place, there[i]);
+            b->backend->ops->drop(b->backend, there[i]);
 }
 
 static void free_arrays(struct bench *b)
@@ -153,7 +153,7 @@ typedef void work(struct bench *b);
 
 static void clear_few(struct bench *b)
 {
-    b->place->ops->clear(b->place, SS_F32, b->dense.data, FEW);
+    b->backend->ops->clear(b->backend, SS_F32, b->dense.data, FEW);
 }
 
 static void clear_all(struct bench *b)
@@ -161,10 +161,10 @@ static void clear_all(struct bench *b)
     float *dense = b->dense.data;
 
     for (size_t i = 0; i < ELEMENTS; i += PIECE)
-        b->place->ops->clear(b->place, SS_F32, dense + i, PIECE);
+        b->backend->ops->clear(b->backend, SS_F32, dense + i, PIECE);
 }
 
-/* Encodes entries in parts, which a place may encode at the same time. */
+/* Encodes entries in parts, which a backend may encode at the same time. */
 static void encode(struct bench *b, size_t entries)
 {
     const struct ss_leaving what = {.key = key,
@@ -176,7 +176,7 @@ static void encode(struct bench *b, size_t entries)
 
     for (size_t i = 0; i < PARTS; i++)
         b->parts[i] = (struct ss_part){i * (entries / PARTS), entries / PARTS};
-    wait_here(b, b->place->ops->encode(b->place, SS_F32, &what, b->out.data, b->ends));
+    wait_here(b, b->backend->ops->encode(b->backend, SS_F32, &what, b->out.data, b->ends));
 }
 
 static void encode_few(struct bench *b)
@@ -191,8 +191,8 @@ static void encode_all(struct bench *b)
 
 static void put(struct bench *b, const struct ss_chunk *chunk)
 {
-    b->place->ops->accumulate(b->place, SS_F32, SS_SUM, b->dense.data, 0, chunk->idx, chunk->val,
-                              chunk->nnz);
+    b->backend->ops->accumulate(b->backend, SS_F32, SS_SUM, b->dense.data, 0, chunk->idx,
+                                chunk->val, chunk->nnz);
 }
 
 static void take(struct bench *b, const struct message *m)
@@ -200,11 +200,12 @@ static void take(struct bench *b, const struct message *m)
     const enum ss_op op = SS_SUM;
 
     for (int i = 0; i < TIMES; i++)
-        if (m->chunk.coded && b->place->ops->decode)
-            b->place->ops->decode(b->place, SS_F32, &op, b->dense.data, 0, &m->coded, &b->refused);
+        if (m->chunk.coded && b->backend->ops->decode)
+            b->backend->ops->decode(b->backend, SS_F32, &op, b->dense.data, 0, &m->coded,
+                                    &b->refused);
         else
             put(b, &m->chunk);
-    wait_here(b, b->place->ops->mark(b->place));
+    wait_here(b, b->backend->ops->mark(b->backend));
     b->failed = b->failed || atomic_load(&b->refused) != 0;
 }
 
@@ -228,7 +229,7 @@ static void put_all(struct bench *b)
 
 static void read_all(struct bench *b)
 {
-    wait_here(b, b->place->ops->read(b->place, SS_F32, b->dense.data, ELEMENTS, b->back.data));
+    wait_here(b, b->backend->ops->read(b->backend, SS_F32, b->dense.data, ELEMENTS, b->back.data));
 }
 
 enum timed { WAIT, FILL, FEW_TAKEN, TAKEN, PUT, FEW_LEFT, LEFT, READ, TIMED };
@@ -241,7 +242,7 @@ static double seconds_of(struct bench *b, work *f)
     const double begin = now();
 
     f(b);
-    wait_here(b, b->place->ops->mark(b->place));
+    wait_here(b, b->backend->ops->mark(b->backend));
     return now() - begin;
 }
 
@@ -255,12 +256,12 @@ static double difference(double more, double less, double of)
     return more - less > LEAST * of ? (more - less) / of : LEAST;
 }
 
-static struct ss_place_costs costs_from(const struct bench *b, const double t[TIMED])
+static struct ss_backend_costs costs_from(const struct bench *b, const double t[TIMED])
 {
-    const bool remote = b->place->ops->remote;
+    const bool remote = b->backend->ops->remote;
     const double bytes = ELEMENTS * sizeof(float), all = TIMES * (ENTRIES - FEW);
 
-    return (struct ss_place_costs){
+    return (struct ss_backend_costs){
         .encode = difference(t[LEFT], t[FEW_LEFT], ENTRIES - FEW),
         .decode = difference(t[TAKEN], t[FEW_TAKEN], all),
         .put = difference(t[PUT], t[FEW_TAKEN], all),
@@ -271,27 +272,27 @@ static struct ss_place_costs costs_from(const struct bench *b, const double t[TI
     };
 }
 
-static bool is_asked(const struct ss_place_ops *ops, int timed)
+static bool is_asked(const struct ss_backend_ops *ops, int timed)
 {
     return timed == READ ? ops->remote : (timed != FEW_LEFT && timed != LEFT) || ops->encode;
 }
 
 /* Times each work in some rounds and takes the least. The first round is the slowest and may be
  * given up. */
-static bool bench_run(struct bench *b, struct ss_place_costs *out)
+static bool bench_run(struct bench *b, struct ss_backend_costs *out)
 {
     const double begin = now();
     double best[TIMED] = {0};
 
     for (int round = 0; round <= REPEATS && (round < 2 || now() - begin < ENOUGH); round++)
         for (int i = 0; i < TIMED; i++) {
-            const double seconds = is_asked(b->place->ops, i) ? seconds_of(b, works[i]) : 0;
-            if (b->failed || (b->place->ops->remote && now() - begin > TOO_LONG))
+            const double seconds = is_asked(b->backend->ops, i) ? seconds_of(b, works[i]) : 0;
+            if (b->failed || (b->backend->ops->remote && now() - begin > TOO_LONG))
                 return false;
             best[i] = round == 0 ? seconds : least(best[i], seconds);
         }
     *out = costs_from(b, best);
-    if (!b->place->ops->encode)
+    if (!b->backend->ops->encode)
         out->encode = ss_host_costs()->code;
     return true;
 }
@@ -306,14 +307,14 @@ static void keep(struct bench *b)
         ;
 }
 
-static bool measure(struct ss_place *p, struct ss_place_costs *out)
+static bool measure(struct ss_backend *p, struct ss_backend_costs *out)
 {
     struct bench *b = calloc(1, sizeof *b);
     bool done;
 
     if (!b)
         return false;
-    b->place = p;
+    b->backend = p;
     done = bench_init(b) && bench_run(b, out);
     drop_vectors(b);
     if (b->given_up) {
@@ -330,20 +331,20 @@ static bool measure(struct ss_place *p, struct ss_place_costs *out)
 static struct {
     pthread_once_t once;
     struct ss_host_costs costs;
-    struct ss_place_costs place;
+    struct ss_backend_costs backend;
 } host = {.once = PTHREAD_ONCE_INIT, .costs = {.code = 4e-9, .merge = 2e-9, .fill = 1e-10}};
 
 /* Measures the host. An entry costs the same to encode and to decode. */
 static void measure_host(void)
 {
-    struct ss_place_costs seen;
+    struct ss_backend_costs seen;
 
     if (measure(&ss_host, &seen))
         host.costs =
             (struct ss_host_costs){.code = difference(seen.encode + seen.decode, seen.put, 2),
                                    .merge = seen.put,
                                    .fill = seen.fill};
-    host.place = ss_costs_of_host(host.costs.code, host.costs.merge, host.costs.fill);
+    host.backend = ss_costs_of_host(host.costs.code, host.costs.merge, host.costs.fill);
 }
 
 const struct ss_host_costs *ss_host_costs(void)
@@ -352,25 +353,25 @@ const struct ss_host_costs *ss_host_costs(void)
     return &host.costs;
 }
 
-/* ---- other places ---- */
+/* ---- other backends ---- */
 
-static struct ss_place_record *record_of(struct ss_place *p)
+static struct ss_backend_record *record_of(struct ss_backend *p)
 {
     return p->ops->record ? p->ops->record(p) : NULL;
 }
 
-const struct ss_place_costs *ss_place_costs(struct ss_place *p)
+const struct ss_backend_costs *ss_backend_costs(struct ss_backend *p)
 {
-    const struct ss_place_record *r = record_of(p);
+    const struct ss_backend_record *r = record_of(p);
 
     if (r)
         return atomic_load_explicit(&r->state, memory_order_acquire) == MEASURED ? &r->seen
                                                                                  : &r->expected;
     pthread_once(&host.once, measure_host);
-    return &host.place;
+    return &host.backend;
 }
 
-static bool is_idle(struct ss_place *p)
+static bool is_idle(struct ss_backend *p)
 {
     const ss_fpenv program = ss_fpenv_enter();
     const int status = wait_for(p, p->ops->mark(p), IDLE);
@@ -379,9 +380,9 @@ static bool is_idle(struct ss_place *p)
     return status == SS_OK;
 }
 
-bool ss_place_measure(struct ss_place *p)
+bool ss_backend_measure(struct ss_backend *p)
 {
-    struct ss_place_record *r = record_of(p);
+    struct ss_backend_record *r = record_of(p);
     int state = NOT_MEASURED;
 
     if (!r || atomic_load_explicit(&r->state, memory_order_relaxed) != NOT_MEASURED ||

@@ -8,22 +8,22 @@
 
 #include <cmocka.h>
 
-#include "core/place/pieces.h"
+#include "core/backend/pieces.h"
 
-/* A place on the host whose copies are done when they have been polled `late` times, and the last
+/* A backend on the host whose copies are done when they have been polled `late` times, and the last
  * of which fails. */
 static struct {
-    struct ss_place place;
+    struct ss_backend backend;
     unsigned late, polls, copies, fails_at, stages;
 } slow;
 
-static void *stage(struct ss_place *p, size_t bytes)
+static void *stage(struct ss_backend *p, size_t bytes)
 {
     (void)p;
     return slow.stages > 0 && slow.stages-- > 0 ? malloc(bytes) : NULL;
 }
 
-static void unstage(struct ss_place *p, void *staged)
+static void unstage(struct ss_backend *p, void *staged)
 {
     (void)p;
     slow.stages++;
@@ -38,19 +38,19 @@ static ss_ticket copy(void *to, const void *from, size_t bytes)
     return slow.copies;
 }
 
-static ss_ticket fetch(struct ss_place *p, const void *from, size_t bytes, void *staged)
+static ss_ticket fetch(struct ss_backend *p, const void *from, size_t bytes, void *staged)
 {
     (void)p;
     return copy(staged, from, bytes);
 }
 
-static ss_ticket store(struct ss_place *p, void *to, const void *staged, size_t bytes)
+static ss_ticket store(struct ss_backend *p, void *to, const void *staged, size_t bytes)
 {
     (void)p;
     return copy(to, staged, bytes);
 }
 
-static int poll(struct ss_place *p, ss_ticket ticket)
+static int poll(struct ss_backend *p, ss_ticket ticket)
 {
     (void)p;
     if (slow.fails_at > 0 && ticket >= slow.fails_at)
@@ -58,7 +58,7 @@ static int poll(struct ss_place *p, ss_ticket ticket)
     return ticket < slow.copies || ++slow.polls > slow.late ? SS_OK : SS_PENDING;
 }
 
-static const struct ss_place_ops ops = {
+static const struct ss_backend_ops ops = {
     .poll = poll, .stage = stage, .unstage = unstage, .fetch = fetch, .store = store};
 
 enum { MOST = 1000, STAGES = 5 };
@@ -66,7 +66,7 @@ enum { MOST = 1000, STAGES = 5 };
 static void open_slow(unsigned late, unsigned fails_at, unsigned stages)
 {
     memset(&slow, 0, sizeof slow);
-    slow.place.ops = &ops;
+    slow.backend.ops = &ops;
     slow.late = late;
     slow.fails_at = fails_at;
     slow.stages = stages;
@@ -115,7 +115,7 @@ static void each_element_passes_once(void **state)
             for (size_t i = 0; i < bytes; i++)
                 (in_place ? recv : send)[i] = (char)(i * 7);
             assert_int_equal(
-                ss_pieces_open(&p, &slow.place, in_place ? NULL : send, recv, bytes, 100, SS_OK),
+                ss_pieces_open(&p, &slow.backend, in_place ? NULL : send, recv, bytes, 100, SS_OK),
                 SS_OK);
             assert_int_equal(add_one(&p), 0);
             for (size_t i = 0; i < bytes; i++)
@@ -133,12 +133,13 @@ static void behind_a_failure_there_are_zeros_to_the_end(void **state)
     for (unsigned fails_at = 1; fails_at <= 20; fails_at++) {
         open_slow(2, fails_at, STAGES);
         memset(send, 5, sizeof send);
-        assert_int_equal(ss_pieces_open(&p, &slow.place, send, recv, MOST, 100, SS_OK), SS_OK);
+        assert_int_equal(ss_pieces_open(&p, &slow.backend, send, recv, MOST, 100, SS_OK), SS_OK);
         assert_true(add_one(&p) > 0 || fails_at > 18);
         assert_int_equal(p.status, SS_ERR_DEVICE);
     }
     open_slow(0, 0, STAGES);
-    assert_int_equal(ss_pieces_open(&p, &slow.place, NULL, recv, MOST, 100, SS_ERR_DEVICE), SS_OK);
+    assert_int_equal(ss_pieces_open(&p, &slow.backend, NULL, recv, MOST, 100, SS_ERR_DEVICE),
+                     SS_OK);
     assert_int_equal(add_one(&p), 10);
     assert_int_equal(slow.copies, 0);
 }
@@ -151,7 +152,7 @@ static void without_room_nothing_begins(void **state)
     (void)state;
     for (unsigned stages = 0; stages < 4; stages++) {
         open_slow(0, 0, stages);
-        assert_int_equal(ss_pieces_open(&p, &slow.place, send, recv, MOST, 100, SS_OK),
+        assert_int_equal(ss_pieces_open(&p, &slow.backend, send, recv, MOST, 100, SS_OK),
                          SS_ERR_MEMORY);
         assert_int_equal(slow.stages, stages);
         assert_int_equal(slow.copies, 0);
@@ -173,7 +174,7 @@ static void the_host_stages_too(void **state)
     assert_int_equal(ss_staged_poll(&s), SS_OK);
     assert_string_equal(memory, "abcDEfghi");
     ss_staged_free(&s);
-    assert_null(s.place);
+    assert_null(s.backend);
 }
 
 int main(void)

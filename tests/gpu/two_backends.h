@@ -1,7 +1,7 @@
 /* The same vectors on the host and on a device: what is done to both, many functions handed over
  * before anything is waited for, leaves the same and gives the same. */
-#ifndef TESTS_GPU_TWO_PLACES_H
-#define TESTS_GPU_TWO_PLACES_H
+#ifndef TESTS_GPU_TWO_BACKENDS_H
+#define TESTS_GPU_TWO_BACKENDS_H
 
 #include "tests/gpu/chance.h"
 #include "tests/gpu/gpu_ranks.h"
@@ -34,7 +34,7 @@ static struct {
     size_t results;
 } w;
 
-static struct ss_place *place;
+static struct ss_backend *backend;
 
 static inline void open_world(enum ss_type type, size_t n)
 {
@@ -43,8 +43,8 @@ static inline void open_world(enum ss_type type, size_t n)
     memset(&w, 0, sizeof w);
     w.type = type;
     w.n = n;
-    place = &gpu_rank(0)->place;
-    assert_int_equal(place->ops->make(place, NULL, &w.residual, n * size), SS_OK);
+    backend = &gpu_rank(0)->backend;
+    assert_int_equal(backend->ops->make(backend, NULL, &w.residual, n * size), SS_OK);
     for (int v = 0; v < VECTORS; v++) {
         const size_t behind = v == RESIDUAL ? 0 : below(4) * size;
         w.here[v] = malloc(n * size);
@@ -52,7 +52,7 @@ static inline void open_world(enum ss_type type, size_t n)
                                    : (char *)gpu_far(gpu_rank_make(0, n * size + behind)) + behind;
         w.near[v] = w.there[v] - gpu_ranks.far;
     }
-    place->ops->clear(place, type, w.residual.data, n); /* behind that of make */
+    backend->ops->clear(backend, type, w.residual.data, n); /* behind that of make */
     gpu_ranks_finish();
     for (int v = 0; v < VECTORS; v++) {
         fill(type, w.here[v], n);
@@ -90,7 +90,7 @@ static inline void look_at_results(void)
 static inline void close_world(void)
 {
     look_at_results();
-    place->ops->drop(place, &w.residual);
+    backend->ops->drop(backend, &w.residual);
     for (int v = 0; v < VECTORS; v++)
         free(w.here[v]);
     gpu_ranks_end();
@@ -145,10 +145,10 @@ static inline void check_claim(const struct result *r)
 /* Both sides. */
 #define BOTH(call_here, call_there)                                                                \
     do {                                                                                           \
-        struct ss_place *p = &ss_host;                                                             \
+        struct ss_backend *p = &ss_host;                                                           \
         char **v = w.here;                                                                         \
         p->ops->call_here;                                                                         \
-        p = place;                                                                                 \
+        p = backend;                                                                               \
         v = w.there;                                                                               \
         p->ops->call_there;                                                                        \
         (void)p, (void)v;                                                                          \
