@@ -21,20 +21,6 @@ static const struct {
     double alpha, beta;
 } links[] = {{1e-6, 2e-10}, {2e-5, 8e-10}};
 
-/* Sets the costs of both classes of links. The measured beta is that of a rank while all ranks of
- * its host send to other hosts. In an algorithm of one level a share of the peers is on the same
- * host. */
-static void see_layout(struct ss_shape *shape, const struct ss_layout *l)
-{
-    shape->beta_between = shape->beta;
-    shape->alpha_inside = links[0].alpha;
-    shape->beta_inside = links[0].beta;
-    if (ss_layout_is_deep(l) || shape->deep)
-        shape->layout = l;
-    if (ss_layout_is_deep(l))
-        shape->beta *= (double)(l->size - l->most) / (l->size - 1);
-}
-
 /* Nothing measured enters the plan, so that runs repeat; the local costs are round figures for a
  * current core, wherever the buffers lie. */
 static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
@@ -147,7 +133,9 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
 
     if (ss_costs_fixed(settings))
         fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.meetings.schedule.fold));
-    see_layout(&shape, f->comm->layout);
+    shape.alpha_inside = links[0].alpha;
+    shape.beta_inside = links[0].beta;
+    ss_plan_see_layout(&shape, f->comm->layout);
     aggregate(&shape, settings);
     return shape;
 }

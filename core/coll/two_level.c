@@ -321,6 +321,8 @@ static struct ss_estimate cheapest(const struct ss_shape *b, const struct ss_his
     struct ss_estimate best = {0};
     double least = 0;
 
+    if (b->size == 1)
+        return best;
     for (int i = 0; i < CANDIDATES; i++) {
         struct ss_estimate e = ss_rows(SS_KIND_ALLREDUCE)[candidates[i]]->cost(b, past);
         double seconds = ss_max(e.wire, e.overlap) + e.serial;

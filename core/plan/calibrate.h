@@ -2,7 +2,7 @@
 #ifndef CORE_PLAN_CALIBRATE_H
 #define CORE_PLAN_CALIBRATE_H
 
-#include "core/net/layout.h"
+#include "core/net/host_layout.h"
 #include "core/stream/exchange.h"
 #include "core/vote/vote.h"
 

@@ -16,6 +16,15 @@ double ss_plan_dense_from(enum ss_kind kind, uint64_t n, int size)
     return SS_DENSE_FROM * (double)n / (kind == SS_KIND_ALLGATHER ? size : 1);
 }
 
+void ss_plan_see_layout(struct ss_shape *s, const struct ss_layout *l)
+{
+    s->beta_between = s->beta;
+    if (ss_layout_is_deep(l) || s->deep)
+        s->layout = l;
+    if (ss_layout_is_deep(l))
+        s->beta *= (double)(l->size - l->most) / (l->size - 1);
+}
+
 static double uniform_union(const struct ss_shape *s, int ranks)
 {
     double d = (double)s->nnz_sum / ((double)s->n * s->size);

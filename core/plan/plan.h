@@ -5,7 +5,7 @@
 
 #include "core/backend/backend_costs.h"
 #include "core/base/kind.h"
-#include "core/net/layout.h"
+#include "core/net/host_layout.h"
 #include "core/vote/vote.h"
 #include "core/wire/values.h"
 #include "core/wire/wire.h"
@@ -104,6 +104,11 @@ struct ss_plan {
     bool short_of_memory;
     double fillin; /* expected density of the result */
 };
+
+/* Takes the layout, which may be NULL, into the costs. The measured beta is that of a rank while
+ * all ranks of its host send to other hosts; in an algorithm of one level, a share of the peers is
+ * on the same host. */
+void ss_plan_see_layout(struct ss_shape *shape, const struct ss_layout *layout);
 
 /* Returns the entries that a rank makes room for before it knows how many it has. */
 uint64_t ss_plan_own_least(uint64_t n);

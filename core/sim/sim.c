@@ -24,13 +24,17 @@ struct sim_rank {
     struct ss_transport transport; /* first, so that a transport leads to its rank */
     struct ss_sim *sim;
     double clock;
-    double out_free; /* time when the outgoing link is free */
-    double in_free;
+    struct link {
+        double out_free; /* time when the outgoing link is free */
+        double in_free;
+    } own, *link;      /* own unless ranks share that of their host */
+    int host;          /* number of the host */
+    double local_free; /* time when this rank can send inside its host again */
     struct ss_inbox inbox;
     struct posted *posted; /* receives in order of posting */
     struct posted **posted_end;
     struct ss_payload_sent last; /* payload that later sends may share */
-    uint64_t sent;
+    uint64_t sent, sent_outside; /* bytes to all ranks, to other hosts */
     uint64_t sends;
     uint64_t round; /* chain length of the latest message it has received */
     bool finished;
@@ -47,8 +51,10 @@ struct ss_sim {
     int size;
     double alpha;
     double beta;
-    double gap;     /* seconds that a message holds a link beyond its bytes */
-    double lag;     /* seconds that an idle link saves up */
+    double gap; /* seconds that a message holds a link beyond its bytes */
+    double lag; /* seconds that an idle link saves up */
+    bool hosts; /* several ranks share a host */
+    double alpha_inside, beta_inside;
     double compute; /* seconds that pass for each second of processor time */
     double mark;    /* processor time that has been accounted for */
     struct ss_cores cores;
@@ -141,6 +147,24 @@ static struct ss_mail *new_message(struct sim_rank *self, const void *buf, size_
     return m;
 }
 
+static void send_inside(struct sim_rank *self, struct ss_mail *m)
+{
+    const struct ss_sim *sim = self->sim;
+
+    m->start = fmax(self->clock, self->local_free);
+    self->local_free = m->start + sim->beta_inside * (double)m->len;
+    m->arrival = self->local_free + sim->alpha_inside;
+}
+
+static void send_outside(struct sim_rank *self, struct ss_mail *m)
+{
+    const struct ss_sim *sim = self->sim;
+
+    m->start = fmax(self->clock - sim->lag, self->link->out_free);
+    m->arrival = -1;
+    self->link->out_free = m->start + sim->gap + sim->beta * (double)m->len;
+}
+
 static int send(struct ss_transport *t, int dst, struct ss_tag tag, const void *buf, size_t len,
                 struct ss_request *request)
 {
@@ -168,16 +192,20 @@ static int send(struct ss_transport *t, int dst, struct ss_tag tag, const void *
     m->len = len;
     m->round = self->round + 1;
     m->sent = self->clock;
-    m->start = fmax(self->clock - sim->lag, self->out_free);
-    m->arrival = -1;
+    const bool inside = sim->hosts && self->host == peer->host;
+    if (inside)
+        send_inside(self, m);
+    else
+        send_outside(self, m);
     m->sender = len > sim->eager ? request : NULL;
-    if (!ss_inbox_put(&peer->inbox, m, !sim->random)) {
+    if (!ss_inbox_put(&peer->inbox, m, !sim->random && !inside)) {
         ss_mail_free(m);
         return SS_ERR_TRANSPORT;
     }
     request->active = m->sender != NULL;
-    self->out_free = m->start + sim->gap + sim->beta * (double)len;
     self->sent += len;
+    if (!inside)
+        self->sent_outside += len;
     forget_event(peer);
     return SS_OK;
 }
@@ -233,10 +261,10 @@ static void arrive(struct ss_sim *sim, struct sim_rank *self)
     double begin = m->start + sim->alpha;
 
     ss_inbox_come(&self->inbox);
-    if (begin < self->in_free)
-        begin = self->in_free;
-    self->in_free = begin + sim->gap + sim->beta * (double)m->len;
-    m->arrival = fmax(self->in_free, m->sent + sim->alpha);
+    if (begin < self->link->in_free)
+        begin = self->link->in_free;
+    self->link->in_free = begin + sim->gap + sim->beta * (double)m->len;
+    m->arrival = fmax(self->link->in_free, m->sent + sim->alpha);
     forget_event(self);
 }
 
@@ -352,6 +380,7 @@ struct ss_sim *ss_sim_create(int size, double alpha, double beta, uint64_t seed)
         struct sim_rank *rank = &sim->ranks[r];
         rank->transport = (struct ss_transport){.rank = r, .size = size, .ops = &sim_ops};
         rank->sim = sim;
+        rank->link = &rank->own;
         rank->event_known = true; /* there is no event yet */
         ss_inbox_open(&rank->inbox);
         rank->posted_end = &rank->posted;
@@ -503,6 +532,11 @@ uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank)
     return sim->ranks[rank].sent;
 }
 
+uint64_t ss_sim_bytes_outside(const struct ss_sim *sim, int rank)
+{
+    return sim->ranks[rank].sent_outside;
+}
+
 uint64_t ss_sim_sends(const struct ss_sim *sim, int rank)
 {
     return sim->ranks[rank].sends;
@@ -528,8 +562,10 @@ void ss_sim_restart(struct ss_sim *sim)
     for (int r = 0; r < sim->size; r++) {
         struct sim_rank *rank = &sim->ranks[r];
         rank->clock = 0;
-        rank->out_free = fmax(fmin(rank->out_free - latest, 0), -sim->lag);
-        rank->in_free = fmax(fmin(rank->in_free - latest, 0), -sim->lag);
+        rank->own.out_free = fmax(fmin(rank->own.out_free - latest, 0), -sim->lag);
+        rank->own.in_free = fmax(fmin(rank->own.in_free - latest, 0), -sim->lag);
+        rank->local_free = 0;
+        rank->sent_outside = 0;
         rank->sent = rank->sends = rank->round = 0;
     }
 }
@@ -537,6 +573,17 @@ void ss_sim_restart(struct ss_sim *sim)
 double ss_sim_clock(const struct ss_sim *sim, int rank)
 {
     return sim->ranks[rank].clock;
+}
+
+void ss_sim_set_hosts(struct ss_sim *sim, const struct ss_layout *layout, double alpha, double beta)
+{
+    sim->hosts = true;
+    sim->alpha_inside = alpha;
+    sim->beta_inside = beta;
+    for (int r = 0; r < sim->size; r++) {
+        sim->ranks[r].host = layout->host[r];
+        sim->ranks[r].link = &sim->ranks[layout->ranks[layout->first[layout->host[r]]]].own;
+    }
 }
 
 void ss_sim_set_gap(struct ss_sim *sim, double seconds)
@@ -548,7 +595,7 @@ void ss_sim_set_burst(struct ss_sim *sim, double bytes)
 {
     sim->lag = bytes * sim->beta;
     for (int r = 0; r < sim->size; r++)
-        sim->ranks[r].out_free = sim->ranks[r].in_free = -sim->lag;
+        sim->ranks[r].own.out_free = sim->ranks[r].own.in_free = -sim->lag;
 }
 
 void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores)

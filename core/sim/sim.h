@@ -10,6 +10,7 @@
 #ifndef CORE_SIM_SIM_H
 #define CORE_SIM_SIM_H
 
+#include "core/net/host_layout.h"
 #include "core/net/transport.h"
 
 struct ss_sim;
@@ -25,6 +26,11 @@ struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank);
  * to status[rank]. Returns false after `max_steps` steps, or if no rank can move (a deadlock). */
 bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
                 uint64_t max_steps);
+
+/* Puts the ranks on hosts: those of a host share one link to other hosts, and send to each other
+ * beside it in alpha + beta b seconds. Each rank sends one such message at a time. */
+void ss_sim_set_hosts(struct ss_sim *sim, const struct ss_layout *layout, double alpha,
+                      double beta);
 
 /* Sets the time that a message holds each link beyond its bytes, 0 at first: the gap g of LogP
  * (Culler et al., PPoPP'93), which distinguishes many small messages from a large one. */
@@ -51,6 +57,7 @@ void ss_sim_restart(struct ss_sim *sim);
 
 /* Return counters since creation or restart. */
 uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank);
+uint64_t ss_sim_bytes_outside(const struct ss_sim *sim, int rank); /* sent to other hosts */
 uint64_t ss_sim_sends(const struct ss_sim *sim, int rank); /* messages, including failed ones */
 /* Returns the length of the longest chain of messages that had to follow one another. */
 uint64_t ss_sim_rounds(const struct ss_sim *sim);

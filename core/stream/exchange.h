@@ -6,7 +6,7 @@
 #include "core/backend/backend.h"
 #include "core/base/mem.h"
 #include "core/base/spans.h"
-#include "core/net/subset.h"
+#include "core/net/rank_subset.h"
 #include "core/stream/work.h"
 #include "core/wire/wire.h"
 

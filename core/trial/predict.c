@@ -18,6 +18,12 @@ static double vote_seconds(const struct ss_trial *t)
 
 void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estimate)
 {
+    const int per_host = t->per_host > 0 ? t->per_host : 1;
+    /* of the layout, formulas need these fields alone */
+    const struct ss_layout layout = {.size = t->ranks,
+                                     .hosts = (t->ranks + per_host - 1) / per_host,
+                                     .most = t->ranks < per_host ? t->ranks : per_host,
+                                     .slice_least = SS_SLICE_LEAST};
     uint64_t each = ss_entries_each(&t->entries), mean = each / (uint64_t)t->ranks + 1;
     const struct ss_history none = {0};
     struct ss_shape shape = {.rows = ss_rows(SS_KIND_ALLREDUCE),
@@ -34,11 +40,16 @@ void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estima
                              .memory_min = UINT64_MAX,
                              .k = each,
                              .alpha = t->alpha,
-                             .beta = t->beta};
+                             .beta = t->beta * layout.most,
+                             .deep = true,
+                             .between = t->algorithm == SS_TWO_LEVEL ? SS_SPLIT_ALLGATHER : SS_AUTO,
+                             .alpha_inside = SS_TRIAL_ALPHA_INSIDE,
+                             .beta_inside = SS_TRIAL_BETA_INSIDE};
     enum ss_algorithm a = t->algorithm;
     struct ss_estimate e;
     struct ss_plan plan;
 
+    ss_plan_see_layout(&shape, &layout);
     if (a == SS_AUTO) {
         shape.topk = false;
         ss_plan_make(&shape, &none, &plan);

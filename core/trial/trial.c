@@ -34,6 +34,7 @@ struct job {
     struct ss_sim *sim;
     struct ss_settings settings;
     struct ss_rules *rules;
+    struct ss_layout *layout;
     struct ss_stats stats;
     int *status;
     struct trial_rank ranks[];
@@ -156,6 +157,17 @@ static int compare(const struct job *job, uint64_t call, struct ss_trial_result 
     return status;
 }
 
+/* Returns the bytes that the ranks of a host have sent to other hosts. */
+static uint64_t bytes_of_host(const struct job *job, int host)
+{
+    const struct ss_layout *l = job->layout;
+    uint64_t bytes = 0;
+
+    for (int i = l->first[host]; i < l->first[host + 1]; i++)
+        bytes += ss_sim_bytes_outside(job->sim, l->ranks[i]);
+    return bytes;
+}
+
 static void measure(const struct job *job, struct ss_trial_result *result)
 {
     *result =
@@ -175,6 +187,11 @@ static void measure(const struct job *job, struct ss_trial_result *result)
         if (seconds > result->seconds)
             result->seconds = seconds;
     }
+    for (int h = 0; h < job->layout->hosts; h++) {
+        uint64_t outside = bytes_of_host(job, h);
+        if (outside > result->outside_max)
+            result->outside_max = outside;
+    }
     if (job->ranks[0].started)
         result->ran = ss_call_algorithm(ss_comm_call(job->ranks[0].comm));
 }
@@ -186,7 +203,7 @@ static struct ss_settings settings_of(const struct ss_trial *t)
     return (struct ss_settings){
         .algorithm = t->algorithm,
         .alpha = t->alpha,
-        .beta = t->beta,
+        .beta = t->beta * (t->per_host > 0 ? t->per_host : 1), /* while all of a host send */
         .hash = 1,
         .topk = ss_keeps_global(t->algorithm),
         .density = t->entries.density,
@@ -216,8 +233,22 @@ static int open_ranks(struct job *job)
         rank->out = rank->in != NULL ? rank->in + job->trial->entries.n : NULL;
         if (!rank->comm || !rank->in)
             return SS_ERR_MEMORY;
+        ss_comm_set_layout(rank->comm, job->layout);
     }
     return SS_OK;
+}
+
+struct ss_layout *ss_trial_layout(const struct ss_trial *t)
+{
+    struct ss_layout *l = ss_layout_create(t->ranks);
+    const int per_host = t->per_host > 0 ? t->per_host : 1;
+
+    if (!l)
+        return NULL;
+    for (int r = 0; r < t->ranks; r++)
+        l->ids[r] = (uint64_t)(r / per_host);
+    ss_layout_find(l);
+    return l;
 }
 
 static struct job *open_job(const struct ss_trial *t)
@@ -233,7 +264,10 @@ static struct job *open_job(const struct ss_trial *t)
     ss_stats_init(&job->stats, 0);
     job->status = calloc((size_t)t->ranks, sizeof *job->status);
     job->sim = ss_sim_create(t->ranks, t->alpha, t->beta, 0);
-    if (job->sim) {
+    job->layout = ss_trial_layout(t);
+    if (job->sim && job->layout) {
+        if (job->layout->most > 1)
+            ss_sim_set_hosts(job->sim, job->layout, SS_TRIAL_ALPHA_INSIDE, SS_TRIAL_BETA_INSIDE);
         ss_sim_set_gap(job->sim, t->gap);
         ss_sim_set_burst(job->sim, t->burst);
         ss_sim_set_compute(job->sim, t->compute, t->cores);
@@ -248,6 +282,7 @@ static void close_job(struct job *job)
         free(job->ranks[r].in);
     }
     ss_sim_free(job->sim);
+    ss_layout_free(job->layout);
     ss_stats_free(&job->stats);
     ss_rules_free(job->rules);
     free(job->status);
@@ -258,7 +293,7 @@ static int run(struct job *job, struct ss_trial_result *result)
 {
     const struct ss_trial *t = job->trial;
     uint64_t calls = (t->algorithm == SS_OKTOPK || t->burst > 0 ? t->warm : 0) + 1;
-    int status = job->sim && job->status ? SS_OK : SS_ERR_MEMORY;
+    int status = job->sim && job->status && job->layout ? SS_OK : SS_ERR_MEMORY;
 
     if (status == SS_OK)
         status = open_rules(job);

@@ -5,6 +5,7 @@
 #define CORE_TRIAL_TRIAL_H
 
 #include "core/base/types.h"
+#include "core/net/host_layout.h"
 #include "core/trial/entries.h"
 
 enum { SS_TRIAL_CORES = 256 };
@@ -15,7 +16,8 @@ struct ss_trial {
     /* SS_AUTO: the plan's choice in MODE=exact. Algorithms that keep the global top-k run in
      * MODE=topk, with the entries as claims. SS_DENSE: only the messages of the MPI library. */
     enum ss_algorithm algorithm;
-    double alpha, beta; /* seconds per message, per byte */
+    int per_host;       /* ranks of each host, 0: 1; the last host has the rest */
+    double alpha, beta; /* seconds per message, per byte of a host's link */
     double gap;         /* seconds that a message holds a link beyond its bytes */
     double burst;       /* bytes that an idle link lets pass at once */
     double compute;     /* seconds that pass for one second of computing */
@@ -29,6 +31,7 @@ struct ss_trial {
 struct ss_trial_result {
     double seconds;                      /* seconds of the slowest rank */
     uint64_t bytes_max, bytes_sum;       /* bytes sent by the busiest rank, by all ranks */
+    uint64_t outside_max;                /* bytes of the busiest host to other hosts */
     uint64_t messages_max, messages_sum; /* messages of the busiest rank, of all ranks */
     uint64_t rounds;                     /* longest chain of messages */
     uint64_t memory;                     /* work space and residual, most of any rank */
@@ -36,6 +39,13 @@ struct ss_trial_result {
     uint64_t checksum;                   /* checksum of the result; 0 for SS_DENSE */
     enum ss_algorithm ran;               /* other than asked for under SS_AUTO */
 };
+
+/* Costs of messages inside a host. */
+#define SS_TRIAL_ALPHA_INSIDE 1e-6
+#define SS_TRIAL_BETA_INSIDE  2e-10
+
+/* Returns the layout of a trial's ranks, owned by the caller; NULL if memory is short. */
+struct ss_layout *ss_trial_layout(const struct ss_trial *trial);
 
 /* Runs a trial and writes *result, of virtual quantities only: the same in every run if compute is
  * 0. Returns SS_OK, SS_ERR_MEMORY, the error of a call, or SS_ERR_DIFFERENT. The latter means that

@@ -84,6 +84,8 @@ static int simulate_block(const struct sim_asked *a, struct ss_trial *t)
         for (size_t i = 0; i < a->algorithms; i++) {
             struct sim_row row;
             t->algorithm = a->algorithm[i];
+            if (t->algorithm == SS_TWO_LEVEL && a->per_host == 1 && a->algorithms > 1)
+                continue; /* nothing but split_allgather */
             sim_row_make(a, t, &families[i], &row);
             if (row.source == SIM_SIMULATED && row.status != SS_OK)
                 status = print_failure(t, row.status);
@@ -107,6 +109,7 @@ static const char help[] =
     "  --algorithm=LIST  all, auto, or names as for ALGORITHM (all: each name; auto: what "
     "MODE=exact\n"
     "                    chooses)\n"
+    "  --ranks-per-host=N  ranks that share the link of their host (1)\n"
     "  --alpha=TIME      latency of a message (2us)\n"
     "  --beta=TIME       seconds per byte (1e-10); 8e-9 at 1 Gbit/s\n"
     "  --compute=FACTOR  0: computing takes no time; 1: as long as on this machine, with a core "
@@ -151,6 +154,7 @@ static int simulate(const struct sim_asked *a)
                                                  .seed = 1},
                                      .alpha = a->alpha,
                                      .beta = a->beta,
+                                     .per_host = a->per_host,
                                      .gap = a->alpha / 10, /* as the cost model has it */
                                      .compute = a->compute,
                                      .warm = 1};

@@ -12,6 +12,7 @@ struct sim_asked {
     uint64_t count[SIM_LIST];
     double density[SIM_LIST];
     enum ss_algorithm algorithm[SS_ALGORITHMS];
+    int per_host;       /* ranks of a host */
     double alpha, beta; /* seconds, seconds per byte */
     double compute;     /* factor for the processor time that the run spends */
     double overlap;

@@ -137,6 +137,15 @@ static bool read_alpha(struct sim_asked *a, const char *text)
     return cfg_number_seconds(text, &a->alpha);
 }
 
+static bool read_per_host(struct sim_asked *a, const char *text)
+{
+    uint64_t value;
+    bool good = cfg_number_count(text, &value) && value >= 1 && value <= SS_TRIAL_RANKS;
+
+    a->per_host = good ? (int)value : 0;
+    return good;
+}
+
 static bool read_beta(struct sim_asked *a, const char *text)
 {
     return cfg_number_seconds(text, &a->beta);
@@ -180,6 +189,7 @@ static const struct option {
      "shares above 0, up to 1, such as 0.01 or 1%, several separated by commas"},
     {"algorithm", read_algorithms, "all",
      "all, auto" SS_ALGORITHM_LIST(WORD) ", dense; several separated by commas"},
+    {"ranks-per-host", read_per_host, "1", "a number from 1 to 4096"},
     {"alpha", read_alpha, "2us", "seconds per message, 0 or more, such as 2us"},
     {"beta", read_beta, "1e-10", "seconds per byte, 0 or more, such as 8e-9"},
     {"compute", read_compute, "0", "a factor from 0, such as 1 or 2.5"},

@@ -232,7 +232,7 @@ static void exact_allreduces_are_right(void **state)
     static float sums[N];
 
     (void)state;
-    for (int a = SS_AUTO; a < SS_OKTOPK; a++)
+    for (int a = SS_AUTO; a < SS_TWO_LEVEL; a++)
         for (int size = 2; size <= 5; size++)
             for (int dense = 0; dense < 2; dense++) {
                 struct ss_settings settings = {.algorithm = (enum ss_algorithm)a,

@@ -227,7 +227,7 @@ static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
     static const double densities[] = {0.0005, 0.005, 0.05, 0.3};
     static const double factor[SS_ALGORITHMS] = {
         [SS_RECURSIVE_DOUBLING] = 12, [SS_SPLIT_ALLGATHER] = 8, [SS_DSAR] = 8, [SS_RING] = 8,
-        [SS_ALLGATHER] = 8,           [SS_TWO_LEVEL] = 16};
+        [SS_ALLGATHER] = 8,           [SS_TWO_LEVEL] = 24};
     static struct calls k;
 
     (void)state;

@@ -266,6 +266,7 @@ static void the_cost_model_is_near(void **state)
             struct ss_trial_result r;
             struct ss_trial_estimate e;
             t.ranks = ranks;
+            t.per_host = a == SS_TWO_LEVEL ? 2 : 1;
             t.algorithm = (enum ss_algorithm)a;
             t.entries.n = 400000;
             t.gap = t.alpha / 10;

@@ -1,5 +1,5 @@
 /* Implements subsets: messages go through the communicator's transport, under its ranks. */
-#include "core/net/subset.h"
+#include "core/net/rank_subset.h"
 
 static struct ss_subset *subset_of(struct ss_transport *t)
 {

@@ -1,5 +1,5 @@
 /* Implements the layout of ranks on hosts. */
-#include "core/net/layout.h"
+#include "core/net/host_layout.h"
 
 #include <stdlib.h>
 
