@@ -90,7 +90,8 @@ bool ss_plan_predict(const struct ss_shape *s, const struct ss_history *h, struc
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
         enum ss_algorithm algorithm = (enum ss_algorithm)a;
         const struct ss_row *row = s->rows[a];
-        if (!row || (row->global && !s->topk) || (row->deep && !s->deep)) {
+        if (!row || (row->global && !s->topk) || (row->deep && !s->deep) ||
+            (s->aggregated && !row->deep && a != SS_DENSE)) {
             plan->seconds[a] = -1;
             continue;
         }

@@ -47,6 +47,7 @@ struct ss_shape {
     double alpha, beta;               /* seconds, seconds per byte */
     const struct ss_layout *layout;   /* hosts of the ranks, NULL: one rank on each */
     bool deep;                        /* an algorithm on two levels may run */
+    bool aggregated;                  /* no sparse algorithm on one level may run */
     enum ss_algorithm between;        /* forced between hosts, SS_AUTO: choose */
     double beta_between;              /* of messages between hosts; beta is a mean over all peers */
     double alpha_inside, beta_inside; /* of messages inside a host */
