@@ -76,6 +76,7 @@ my %other = (
     PROGRESS     => 'thread',
     DEVICE       => 'cpu',
     ALGORITHM    => 'dsar',
+    NODE_AGGREGATION => 'on',
     ALPHA        => '20us',
     BETA         => '8e-8',
     REPRODUCIBLE => 'on',

@@ -34,7 +34,7 @@ is $report->{lanes}[0]{bytes_dense}, 25165824000, 'bytes are whole';
 is $report->{lanes}[1]{density_sum}, undef, 'what is not a number is null';
 is $report->{lanes}[0]{passed}{observe}, 1000, 'reasons have short names';
 is $report->{lanes}[0]{advice}{best}, 'recursive_doubling', 'the advice is in it';
-is scalar keys %{$report->{lanes}[0]{predicted_seconds_sum}}, 8, 'so is every prediction';
+is scalar keys %{$report->{lanes}[0]{predicted_seconds_sum}}, 9, 'so is every prediction';
 is scalar @{$report->{tensors}}, 4, 'every tensor is there';
 is $report->{tensors}[0]{residual_ratio}, 2.5, 'with the ratio of residual to input';
 is scalar(@{$report->{tensors}[0]{series}{call}}), 75, 'a series has points at even distances';
@@ -54,7 +54,7 @@ like $all, qr/^ +tensor +communicator .* ordinal /m, 'and is there with --all';
 like $main, qr/^  \Q$_\E/m, $_ for 'calls    1,010 seen: 0 made sparse, 1,010 passed through, 0 errors',
     'phases   scan 2.00 s, vote 1.00 s,', 'memory   12.3 MB of our own at peak', 'network  4.13 MB sent once',
     'outside  4.10 kB in buffers of calls that were not looked at further',
-    '        1  MPI_COMM_WORLD      4  4,194,304  float ', '        1  SPARSESHIM_MODE=exact  ', '        2  -                      density -; no advice: dense was predicted to take 16.0 ms and took 1.00 ms',
+    '        1  MPI_COMM_WORLD      4  4,194,304  float ', '        1  SPARSESHIM_MODE=exact  ', '        2  -                      density -; no advice: dense was predicted to take 18.0 ms and took 1.00 ms',
     '        1  native                 25.2 MB   120 ms             -  measured',
     '        1  recursive_doubling      250 kB  12.0 ms          10.0  best sparse',
     '     1  registered          990  1.00 %    1.05 %      12.5      2.50',
