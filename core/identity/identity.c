@@ -8,8 +8,9 @@
 #include "core/identity/identity_impl.h"
 
 enum {
-    UNLIKE = 8,     /* calls with differing codes, and marks do not count */
-    NAMED = 0x10000 /* labels of registered buffers begin here */
+    UNLIKE = 8,        /* calls with differing codes, and marks do not count */
+    RULED = 0x10000,   /* labels of the calls of a rule begin here, */
+    NAMED = 0x40000000 /* and those of registered buffers here */
 };
 
 struct ss_identity *ss_identity_create(const struct ss_identity_way *how)
@@ -21,13 +22,13 @@ struct ss_identity *ss_identity_create(const struct ss_identity_way *how)
     return identity;
 }
 
-static void free_sites(struct ss_identity_lane *lane)
+static void free_list(struct ss_sequence *s)
 {
-    while (lane->sites) {
-        struct ss_sequence *s = lane->sites;
-        lane->sites = s->next;
+    while (s) {
+        struct ss_sequence *next = s->next;
         ss_returns_free(&s->returns);
         free(s);
+        s = next;
     }
 }
 
@@ -37,8 +38,9 @@ void ss_identity_forget(struct ss_identity *identity, uint32_t number)
 
     if (!lane)
         return;
-    free_sites(lane);
-    ss_returns_free(&lane->whole.returns);
+    free_list(lane->sites);
+    free_list(lane->rules);
+    free_list(lane->named);
     free(lane);
     identity->lanes[number] = NULL;
 }
@@ -69,7 +71,6 @@ static struct ss_identity_lane *lane_at(struct ss_identity *identity, uint32_t n
     lane = identity->lanes[number];
     if (!lane && (lane = calloc(1, sizeof *lane))) {
         lane->identity = identity;
-        lane->whole.lane = lane;
         identity->lanes[number] = lane;
     }
     return lane;
@@ -77,87 +78,88 @@ static struct ss_identity_lane *lane_at(struct ss_identity *identity, uint32_t n
 
 /* ---- the sequence of a call ---- */
 
-static struct ss_sequence *lookup(const struct ss_identity_lane *lane, uint64_t site, bool named)
+static struct ss_sequence *lookup(struct ss_sequence *s, uint64_t key)
 {
-    struct ss_sequence *s = lane->sites;
-
-    while (s && (s->site != site || s->named != named))
+    while (s && s->key != key)
         s = s->next;
     return s;
 }
 
-static struct ss_sequence *add(struct ss_identity_lane *lane, uint64_t site, uint32_t label)
+static struct ss_sequence *add(struct ss_identity_lane *lane, struct ss_sequence **list,
+                               uint64_t key, uint32_t label)
 {
     struct ss_sequence *s = calloc(1, sizeof *s);
 
     if (!s)
         return NULL;
     s->lane = lane;
-    s->site = site;
+    s->key = key;
     s->label = label;
-    s->named = label >= NAMED;
-    s->next = lane->sites;
-    lane->sites = s;
+    s->next = *list;
+    *list = s;
     return s;
 }
 
-/* A lane that runs out of labels here does so on all ranks, or the vote of this call finds labels
- * that differ. */
-static struct ss_sequence *of_site(struct ss_identity_lane *lane, uint64_t site, bool *fresh)
+/* Returns NULL if the lane has run out of labels, or of memory. A lane that runs out of labels here
+ * does so on all ranks, or the vote of this call finds labels that differ. */
+static struct ss_sequence *of_site(struct ss_identity_lane *lane, uint64_t site)
 {
-    struct ss_sequence *s = lookup(lane, site, false);
+    struct ss_sequence *s = lookup(lane->sites, site);
 
-    if (s)
-        return s;
-    if (lane->labels >= SS_IDENTITY_SITES) {
-        lane->joined = true;
-        return &lane->whole;
-    }
-    *fresh = true;
-    return add(lane, site, ++lane->labels);
+    if (!s && lane->labels < SS_IDENTITY_SITES)
+        return add(lane, &lane->sites, site, ++lane->labels);
+    lane->joined = lane->joined || !s;
+    return s;
 }
 
 /* Labels by first use: ranks may register their buffers in any order. */
-static struct ss_sequence *of_buffer(struct ss_identity_lane *lane, uint32_t buffer, bool *fresh)
+static struct ss_sequence *of_buffer(struct ss_identity_lane *lane, uint32_t buffer)
 {
-    struct ss_sequence *s = lookup(lane, buffer, true);
+    struct ss_sequence *s = lookup(lane->named, buffer);
 
-    *fresh = !s;
-    return s ? s : add(lane, buffer, NAMED + ++lane->buffers);
+    return s ? s : add(lane, &lane->named, buffer, NAMED + ++lane->buffers);
+}
+
+static struct ss_sequence *of_rule(struct ss_identity_lane *lane, uint32_t number)
+{
+    struct ss_sequence *s = lookup(lane->rules, number);
+
+    return s ? s : add(lane, &lane->rules, number, RULED + number);
+}
+
+/* Returns the sequence of the call's site where sites count, else that of its rule. */
+static struct ss_sequence *sequence_of(struct ss_identity_lane *lane,
+                                       const struct ss_identity_call *call)
+{
+    const struct ss_sequence_rule *rule = &call->rule;
+    struct ss_sequence *all = of_rule(lane, rule->number), *s = NULL;
+
+    if (!all)
+        return NULL;
+    all->count++; /* on all ranks, wherever the vote says that sites do not count */
+    if (!lane->identity->how.by_rule && !lane->joined && call->site != 0 &&
+        (rule->of_site || rule->calls == 0) && !(s = of_site(lane, call->site)) && !lane->joined)
+        return NULL;
+    if (!s)
+        return all;
+    s->count++;
+    return s;
 }
 
 struct ss_sequence *ss_identity_next(struct ss_identity *identity,
-                                     const struct ss_identity_call *call, bool *fresh)
+                                     const struct ss_identity_call *call)
 {
     struct ss_identity_lane *lane = lane_at(identity, call->lane);
     struct ss_sequence *s;
 
-    *fresh = false;
     if (!lane)
         return NULL;
-    lane->calls++;
-    if (call->buffer > 0 && !identity->how.by_rule)
-        return of_buffer(lane, call->buffer, fresh);
-    if (lane->joined || call->site == 0 || identity->how.by_rule) {
-        *fresh = !lane->whole.ruled;
-        return &lane->whole;
+    if (call->buffer > 0 && !identity->how.by_rule && !call->rule.excluded)
+        return of_buffer(lane, call->buffer);
+    if ((s = sequence_of(lane, call))) {
+        s->taken = call->rule.takes;
+        s->calls = call->rule.calls;
     }
-    s = of_site(lane, call->site, fresh);
-    return s && s->of_lane ? &lane->whole : s;
-}
-
-struct ss_sequence *ss_sequence_rule(struct ss_sequence *s, const struct ss_sequence_rule *rule)
-{
-    s->ruled = true;
-    if (s->named || !rule->takes)
-        return s;
-    if (rule->calls > 0 && !rule->of_site && s->label > 0) {
-        s->of_lane = true;
-        s = &s->lane->whole;
-        s->ruled = true;
-    }
-    s->taken = true;
-    s->calls = rule->calls;
     return s;
 }
 
@@ -215,22 +217,20 @@ static struct ss_standing by_returns(struct ss_sequence *s, const void *address,
 
 struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_identity_call *call)
 {
-    const struct ss_identity_lane *lane = s->lane;
-    const struct ss_identity_way *how = &lane->identity->how;
-    uint64_t number = s->label == 0 && lane->joined ? lane->calls : ++s->count;
+    const struct ss_identity_way *how = &s->lane->identity->how;
     struct ss_standing now = {.label = s->label};
     uint32_t place, step = ss_marking_next(&s->marking, call->marks, &place);
 
-    if (s->named)
+    if (s->label > NAMED)
         return (struct ss_standing){.label = s->label, .period = 1, .known = true};
     if (!s->taken)
         return now;
     if (!marks_count(s))
         step = 0;
     if (s->calls > 0)
-        now = by_calls(s, number, step, place);
+        now = by_calls(s, s->count, step, place);
     else if (!how->by_rule)
-        now = by_returns(s, call->address, number);
+        now = by_returns(s, call->address, s->count);
     if (s->calls == 0 && step > 0 && now.period <= step)
         now = by_marks(step, place);
     if (s->calls == 0)

@@ -2,10 +2,11 @@
  *
  * A tensor is a call signature (lane), a call site where all ranks see it alike, and an ordinal:
  * the number of the call in its sequence, modulo the period of the sequence. The sequence of a call
- * has all calls of its lane and site, or of its lane, however they were served. The period is
- * `calls=N` of the rule; a rule that names no site counts the calls of all sites together. Without
- * `calls=N` it is the longer of these, since too long a period only separates, too short a one
- * mixes:
+ * has all calls of its lane that one rule of REGISTER takes, at one site or at all sites, however
+ * they were served. Each call is compared with the rules. The period is `calls=N` of the rule; a
+ * rule that names no site counts the calls of all sites together. Where sites do not count, so does
+ * a rule that names one, with the calls that it takes. Without `calls=N` the period is the longer
+ * of these, since too long a period only separates, too short a one mixes:
  *
  *  - the distance between marks, once two steps behind the first mark had it. A mark is one small
  *    allreduce or several between two calls of the sequence. Marks with other distances three
@@ -44,11 +45,21 @@ enum {
 
 struct ss_identity; /* of a communicator */
 
-/* The calls of a lane and site, or of a lane. */
+/* The calls of a lane that one rule takes, at one site or at all. */
 struct ss_sequence;
+
+/* The rule of REGISTER for a call. */
+struct ss_sequence_rule {
+    bool takes;      /* a rule takes the call: its period is looked for */
+    bool excluded;   /* by a rule of EXCLUDE */
+    bool of_site;    /* the rule names a site: N calls of each site, else of the lane */
+    uint32_t calls;  /* calls=N of the rule, 0: not given */
+    uint32_t number; /* of the rule, from 1; 0 unless it takes the call */
+};
 
 /* A call as identity sees it. */
 struct ss_identity_call {
+    struct ss_sequence_rule rule;
     uint32_t lane;
     uint64_t site;       /* hash of the call site and its callers, 0: unknown */
     uint32_t buffer;     /* number of the buffer that the program has registered, from 1; 0: none */
@@ -58,7 +69,7 @@ struct ss_identity_call {
 
 /* The place of a call in its sequence. */
 struct ss_standing {
-    uint32_t label;   /* of its site, from 1; 0: sites do not count */
+    uint32_t label;   /* of its site or rule; equal on ranks that mean the same one */
     uint32_t ordinal; /* SS_ORDINAL_NONE: behind the last place of its step */
     uint32_t period;  /* calls per step, 0: unknown */
     bool known;       /* the call is one of the tensor that label and ordinal name */
@@ -74,21 +85,9 @@ struct ss_identity_way {
 struct ss_identity *ss_identity_create(const struct ss_identity_way *how);
 void ss_identity_free(struct ss_identity *identity);
 
-/* Counts one call of the communicator and returns its sequence, made when new; NULL if memory is
- * short. *fresh: the sequence is new, and ss_sequence_rule must follow. */
+/* Counts one call of the communicator and returns its sequence; NULL if memory is short. */
 struct ss_sequence *ss_identity_next(struct ss_identity *identity,
-                                     const struct ss_identity_call *call, bool *fresh);
-
-/* The rule of REGISTER for the calls of a new sequence. */
-struct ss_sequence_rule {
-    bool takes;     /* a rule takes them: their period is looked for */
-    uint32_t calls; /* calls=N of the rule, 0: not given */
-    bool of_site;   /* the rule names a site: N calls of each site, else of the lane */
-};
-
-/* Returns the sequence that the call belongs to. */
-struct ss_sequence *ss_sequence_rule(struct ss_sequence *sequence,
-                                     const struct ss_sequence_rule *rule);
+                                     const struct ss_identity_call *call);
 
 /* Takes the call into its sequence. */
 struct ss_standing ss_sequence_count(struct ss_sequence *sequence,

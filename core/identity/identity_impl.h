@@ -32,16 +32,13 @@ struct ss_returns {
 
 struct ss_sequence {
     struct ss_identity_lane *lane;
-    uint64_t site;
+    uint64_t key; /* of the site, the buffer or the rule */
     uint32_t label;
     uint32_t calls;   /* of the rule, 0: none */
-    bool ruled;       /* ss_sequence_rule has been called */
     bool taken;       /* by a rule */
-    bool of_lane;     /* its calls count in the sequence of the lane */
-    bool named;       /* one registered buffer: a tensor by itself */
     bool told;        /* struct ss_standing.tell was set */
     uint32_t unknown; /* calls in a row without a known place */
-    uint64_t count;
+    uint64_t count;   /* of a rule: all its calls, those counted at their sites included */
     struct ss_marking marking;
     struct ss_returns returns;
     struct ss_sequence *next;
@@ -49,14 +46,13 @@ struct ss_sequence {
 
 struct ss_identity_lane {
     struct ss_identity *identity;
-    uint64_t calls;
-    struct ss_sequence whole;  /* label 0 */
-    struct ss_sequence *sites; /* the newest first */
-    uint32_t labels;           /* labels of sites, given so far */
-    uint32_t buffers;          /* labels of registered buffers, given so far */
-    uint32_t unlike;           /* calls in a row with differing codes */
-    bool joined;               /* sites do not count */
-    bool unmarked;             /* marks do not count */
+    /* The newest first. */
+    struct ss_sequence *sites, *rules, *named;
+    uint32_t labels;  /* of sites, given so far */
+    uint32_t buffers; /* labels of registered buffers, given so far */
+    uint32_t unlike;  /* calls in a row with differing codes */
+    bool joined;      /* sites do not count */
+    bool unmarked;    /* marks do not count */
 };
 
 struct ss_identity {

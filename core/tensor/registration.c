@@ -72,15 +72,17 @@ struct ss_sequence_rule ss_tensors_rule(const struct ss_tensors *ts,
 {
     const struct ss_rule_subject by_count = {.count = call->n, .type = call->type};
     const struct ss_rule_subject *subject = call->subject ? call->subject : &by_count;
-    const struct ss_rule *rule = ss_rules_match(ts->settings->include, subject);
-    struct ss_sequence_rule of = {.takes = ss_type_is_float(call->type) && call->op == SS_SUM &&
-                                           !ss_rules_match(ts->settings->exclude, subject)};
+    const struct ss_rule *rule;
+    struct ss_sequence_rule of = {.excluded =
+                                      ss_rules_match(ts->settings->exclude, subject) != NULL};
 
-    if (rule) {
-        of.calls = rule->calls;
-        of.of_site = rule->site != NULL;
-    }
-    of.takes = of.takes && rule;
+    if (of.excluded || !ss_type_is_float(call->type) || call->op != SS_SUM ||
+        !(rule = ss_rules_match(ts->settings->include, subject)))
+        return of;
+    of.takes = true;
+    of.number = rule->number;
+    of.calls = rule->calls;
+    of.of_site = rule->site != NULL;
     return of;
 }
 

@@ -371,8 +371,11 @@ int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules
                         .error = error,
                         .size = size,
                         .with_settings = with_settings};
-    while (!p.failed && next_rule(&p))
-        read_rule(&p, &all->rule[all->count++]);
+    while (!p.failed && next_rule(&p)) {
+        struct ss_rule *r = &all->rule[all->count];
+        read_rule(&p, r);
+        r->number = (uint32_t)++all->count;
+    }
     if (p.failed) {
         ss_rules_free(all);
         return SS_ERR_MESSAGE;

@@ -20,6 +20,7 @@ enum ss_keep { SS_KEEP_NONE, SS_KEEP_FIRST, SS_KEEP_LAST };
 enum { SS_RULE_CALLS = 1000000 };
 
 struct ss_rule {
+    uint32_t number;  /* from 1, in the order of the text */
     const char *text; /* as written, without separators */
     uint64_t count_low;
     uint64_t count_high;

@@ -335,21 +335,17 @@ static bool stand(struct ss_tensors *ts, const struct ss_tensor_call *call,
                   struct ss_standing *where)
 {
     const struct ss_identity_call seen = {
+        .rule = ss_tensors_rule(ts, call),
         .lane = call->lane,
         .site = call->site == 0 ? 0 : ss_mix(call->site, call->path) | 1,
         .buffer = ss_registry_number(ts->settings->registry, call->address, call->n),
         .address = call->address,
         .marks = call->marks + ts->marks,
     };
-    bool fresh;
-    struct ss_sequence *sequence = ss_identity_next(ts->identity, &seen, &fresh);
+    struct ss_sequence *sequence = ss_identity_next(ts->identity, &seen);
 
     if (!sequence)
         return false;
-    if (fresh) {
-        struct ss_sequence_rule rule = ss_tensors_rule(ts, call);
-        sequence = ss_sequence_rule(sequence, &rule);
-    }
     *where = ss_sequence_count(sequence, &seen);
     return true;
 }

@@ -108,7 +108,7 @@ struct ss_tensor {
 
     uint32_t lane;
     uint32_t ordinal;
-    uint32_t label;      /* of its site; 0: sites do not count */
+    uint32_t label;      /* of its site or rule (core/identity/identity.h) */
     bool placed;         /* its last call is known to be its own, so that it may be lossy */
     const void *buffer;  /* receive buffer of its last call */
     char site_name[128]; /* MODULE+OFFSET, "" = unknown */
@@ -180,7 +180,7 @@ struct ss_tensor_call {
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
-    const struct ss_rule_subject *subject; /* read when the tensor is new */
+    const struct ss_rule_subject *subject; /* NULL: by count and type alone */
     uint64_t
         marks; /* small allreduces on the communicator so far that ss_tensor_find did not see */
 };

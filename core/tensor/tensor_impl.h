@@ -31,7 +31,7 @@ struct ss_tensors {
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };
 
-/* core/tensor/registration.c. Returns the rule of REGISTER for the calls of a new sequence. */
+/* core/tensor/registration.c. Returns the rule of REGISTER for a call. */
 struct ss_sequence_rule ss_tensors_rule(const struct ss_tensors *ts,
                                         const struct ss_tensor_call *call);
 /* Makes a new tensor a candidate or exact, by REGISTER, EXCLUDE and the application. */
