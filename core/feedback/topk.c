@@ -68,6 +68,7 @@ static struct ss_tensor_call call_of(const struct ss_feedback *f,
         .site = f->site.hash,
         .path = f->site.path,
         .address = f->site.buffer ? f->site.buffer : f->c.out,
+        .from = f->site.buffer ? f->site.buffer : f->c.in,
         .backend = x->backend,
         .overlaps = f->nonblocking,
         .type = x->type,
@@ -262,6 +263,15 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
     return flags;
 }
 
+/* Counts votes in which another rank does not know the tensor that this rank means. */
+static void count_alone(struct ss_feedback *f, bool all_known)
+{
+    struct ss_tensor *t = f->tensor;
+
+    t->alone = f->found.where.known && !all_known ? t->alone + 1 : 0;
+    f->found.where.tell = f->found.where.tell || t->alone == SS_IDENTITY_TELLS;
+}
+
 /* Logs once in a job, on rank 0, that calls show no period. */
 static void tell_period(struct ss_feedback *f)
 {
@@ -269,9 +279,10 @@ static void tell_period(struct ss_feedback *f)
         atomic_exchange(&f->comm->stats->warned_period, true))
         return;
     ss_topk_warn(
-        f, "its calls show no period so far and are exact: no sums of a few numbers come between "
-           "them at even distances, and receive buffers do not return; ':calls=N' in its "
-           "rule of REGISTER, N being its calls per step, makes it lossy");
+        f,
+        "its calls show no period so far and are exact: no sums of a few numbers come between "
+        "them at even distances, and receive buffers do not return on all ranks; ':calls=N' in its "
+        "rule of REGISTER, N being its calls per step, makes it lossy");
 }
 
 bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
@@ -282,13 +293,14 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
 
     if (!f->comm->tensors) /* another mode */
         return true;
-    ss_tensors_identity_vote(f->comm->tensors, f->lane->number, label, tensor,
-                             all->same_min[SS_SAME_TENSOR] > 0);
+    const bool all_known = all->same_min[SS_SAME_TENSOR] > 0;
+    ss_tensors_identity_vote(f->comm->tensors, f->lane->number, label, tensor, all_known);
     f->keeps = !label || !tensor;
     if (!f->tensor)
         return !(ballot.registered && ballot.unregistered);
+    count_alone(f, all_known);
     tell_period(f);
-    ss_tensor_vote(f->tensor, &ballot, !f->keeps);
+    ss_tensor_vote(f->tensor, &ballot, label && (tensor || !all_known));
     if (f->keeps)
         return !ballot.registered && !(flags & SS_VOTE_DRAIN);
     return ss_topk_claimed(f, flags) && !(ballot.registered && ballot.unregistered);

@@ -177,19 +177,19 @@ static bool is_open(const struct ss_sequence *s)
 }
 
 /* Places a call by calls=N, or by the marks if their distance is a multiple of N. If the first
- * marks may still turn out to be regular, waits for them, except for calls=1 and calls that go by
- * the rule alone. */
+ * marks may still turn out to be regular, waits for them, at most as long again, except for calls=1
+ * and calls that go by the rule alone. */
 static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number, uint32_t step,
                                    uint32_t place)
 {
     const struct ss_identity_way *how = &s->lane->identity->how;
-    bool waits = s->calls > 1 && is_open(s);
-    struct ss_standing now = {.period = s->calls,
-                              .known = number >= how->steps * (uint64_t)s->calls && !waits};
+    const uint64_t least = how->steps * (uint64_t)s->calls;
+    bool wait = s->calls > 1 && is_open(s) && number < 2 * least;
+    struct ss_standing now = {.period = s->calls, .known = number >= least && !wait};
 
     if (step == 0 || step % s->calls != 0) {
         now.ordinal = (uint32_t)(number % s->calls);
-    } else if (place < step) {
+    } else if (place < step && !s->marking.cut) {
         now.ordinal = place % s->calls;
     } else {
         now.ordinal = SS_ORDINAL_NONE;
@@ -198,21 +198,46 @@ static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number,
     return now;
 }
 
-static struct ss_standing by_marks(uint32_t step, uint32_t place)
+static struct ss_standing by_marks(const struct ss_sequence *s, uint32_t step, uint32_t place)
 {
-    bool in = place < step;
+    bool in = place < step && !s->marking.cut;
 
     return (struct ss_standing){
         .period = step, .ordinal = in ? place : SS_ORDINAL_NONE, .known = in};
 }
 
-static struct ss_standing by_returns(struct ss_sequence *s, const void *address, uint64_t number)
+/* Returns true if a call whose address has returned waits for marks: several layers that share one
+ * buffer look like one gradient. */
+static bool waits(const struct ss_sequence *s, const struct ss_identity_call *call)
+{
+    const bool alone = s->returns.period == 1;
+
+    if (alone && ss_returns_tell(&s->returns))
+        return false;
+    return is_open(s) || (alone && call->from != call->address && marks_count(s) &&
+                          ss_marking_may_begin(&s->marking));
+}
+
+static struct ss_standing by_returns(struct ss_sequence *s, const struct ss_identity_call *call)
 {
     struct ss_standing now = {.ordinal = 0};
 
-    now.period = ss_returns_next(&s->returns, address, number, &now.ordinal);
-    now.known = now.period > 0 && !is_open(s);
+    now.period = ss_returns_next(&s->returns, call, s->count, &now.ordinal);
+    now.known = now.period > 0 && !waits(s, call);
     return now;
+}
+
+/* Returns true if addresses decide although marks are regular: each is one tensor's, and marks
+ * separate several of their periods. They go on to decide until they have not returned for long. */
+static bool addresses_win(struct ss_sequence *s, uint32_t period, uint32_t step)
+{
+    struct ss_returns *r = &s->returns;
+
+    if (period > 0 && period < step && step % period == 0 && ss_returns_tell(r))
+        r->won = true;
+    else if (period > 0 || s->unknown > SS_MARKS_APART)
+        r->won = false;
+    return r->won;
 }
 
 struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_identity_call *call)
@@ -230,9 +255,9 @@ struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_iden
     if (s->calls > 0)
         now = by_calls(s, s->count, step, place);
     else if (!how->by_rule)
-        now = by_returns(s, call->address, s->count);
-    if (s->calls == 0 && step > 0 && now.period <= step)
-        now = by_marks(step, place);
+        now = by_returns(s, call);
+    if (s->calls == 0 && step > 0 && now.period <= step && !addresses_win(s, now.period, step))
+        now = by_marks(s, step, place);
     if (s->calls == 0)
         ss_returns_keep(&s->returns, &now);
     now.label = s->label;

@@ -64,6 +64,7 @@ struct ss_identity_call {
     uint64_t site;       /* hash of the call site and its callers, 0: unknown */
     uint32_t buffer;     /* number of the buffer that the program has registered, from 1; 0: none */
     const void *address; /* receive buffer */
+    const void *from;    /* send buffer, the receive buffer if in place */
     uint64_t marks;      /* small allreduces on the communicator so far */
 };
 

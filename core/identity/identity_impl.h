@@ -13,7 +13,9 @@ struct ss_marking {
     uint32_t step;     /* the regular distance, 0: none */
     uint32_t strikes;  /* steps in a row with another */
     uint64_t ended;    /* steps seen as a whole */
+    bool begun;        /* a call has come */
     bool seen;         /* a mark */
+    bool cut;          /* the last step was shorter than the regular distance */
     bool apart;        /* a step was longer than SS_MARKS_APART calls */
 };
 
@@ -21,13 +23,16 @@ struct ss_marking {
 struct ss_returns {
     struct ss_return {
         const void *address;
+        const void *from; /* send buffer */
         uint32_t ordinal; /* that the call had, SS_ORDINAL_NONE: none */
     } * last;             /* ring of SS_IDENTITY_LONGEST, NULL: not made yet */
     uint64_t count;       /* calls taken in */
     uint32_t period;      /* at which the last `run` addresses have returned, 0: none */
     uint64_t run;
-    uint64_t base; /* number of a call with the ordinal 0 */
+    uint64_t base;  /* number of a call with the ordinal 0 */
+    uint64_t whole; /* returns in a row that show one tensor (core/identity/returns.c) */
     bool known;
+    bool won; /* addresses decide, not marks */
 };
 
 struct ss_sequence {
@@ -64,13 +69,17 @@ struct ss_identity {
 /* core/identity/marks.c: takes in one call. Returns the distance of regular marks, or 0; *place is
  * the number of calls between the last mark and this call. */
 uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place);
+/* Returns true while a first mark may come. */
+bool ss_marking_may_begin(const struct ss_marking *m);
 /* Returns true while the first marks may still turn out to be regular. */
 bool ss_marking_is_open(const struct ss_marking *m);
 
 /* core/identity/returns.c: takes in the address of call `number`; returns the period and sets the
  * ordinal of the call. Returns 0 if there is no period or memory is short. */
-uint32_t ss_returns_next(struct ss_returns *r, const void *address, uint64_t number,
+uint32_t ss_returns_next(struct ss_returns *r, const struct ss_identity_call *call, uint64_t number,
                          uint32_t *ordinal);
+/* Returns true if each address of the period is one tensor's. */
+bool ss_returns_tell(const struct ss_returns *r);
 /* Records the ordinal that the call got from marks, calls= or addresses, so that its address keeps
  * that ordinal in a later period. */
 void ss_returns_keep(struct ss_returns *r, const struct ss_standing *now);

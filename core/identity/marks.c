@@ -11,24 +11,28 @@ static void end_step(struct ss_marking *m)
     m->same = distance > 0 && distance == m->distance ? m->same + 1 : 1;
     m->distance = distance;
     m->strikes = distance == m->step ? 0 : m->strikes + 1;
-    if (distance > 0 && m->same >= SAME && (m->step == 0 || m->strikes >= STRIKES)) {
+    m->cut = distance > 0 && distance < m->step;
+    if (distance > 0 && m->same >= SAME && distance != m->step) {
         m->step = distance;
         m->strikes = 0;
+        m->cut = false;
     } else if (m->strikes >= STRIKES) {
         m->step = 0;
     }
 }
 
-/* The calls before the first mark may be a part of a step. */
+/* Marks before the first call do not count. The calls before the first mark may be a part of a
+ * step. */
 uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place)
 {
-    if (marks != m->marks) {
+    if (m->begun && marks != m->marks) {
         if (m->seen)
             end_step(m);
         m->seen = true;
         m->since = 0;
     }
     m->marks = marks;
+    m->begun = true;
     *place = m->since;
     if (m->since < UINT32_MAX)
         m->since++;
@@ -36,6 +40,11 @@ uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place)
         m->step = 0;
     m->apart = m->apart || (m->seen && m->since > LONGEST);
     return m->step;
+}
+
+bool ss_marking_may_begin(const struct ss_marking *m)
+{
+    return !m->seen && m->since <= LONGEST;
 }
 
 bool ss_marking_is_open(const struct ss_marking *m)

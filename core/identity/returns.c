@@ -34,6 +34,18 @@ static uint32_t former_ordinal(struct ss_returns *r, const void *address)
     return SS_ORDINAL_NONE;
 }
 
+/* Returns true if the call and the last one with its address look like those of one tensor. A
+ * buffer that all calls use in place, or with other send buffers, may be shared by several. */
+static bool is_whole(const struct ss_returns *r, const struct ss_return *was, const void *from)
+{
+    return was->from == from && (from != was->address || r->period > 1);
+}
+
+bool ss_returns_tell(const struct ss_returns *r)
+{
+    return r->known && r->whole + 1 >= PERIODS * (uint64_t)r->period;
+}
+
 static bool returns(struct ss_returns *r, const void *address)
 {
     return r->period > 0 && at(r, r->count - r->period)->address == address;
@@ -53,21 +65,25 @@ static uint32_t ordinal_of(const struct ss_returns *r, uint64_t number)
     return (uint32_t)((number + r->period - r->base % r->period) % r->period);
 }
 
-uint32_t ss_returns_next(struct ss_returns *r, const void *address, uint64_t number,
+uint32_t ss_returns_next(struct ss_returns *r, const struct ss_identity_call *call, uint64_t number,
                          uint32_t *ordinal)
 {
+    const void *address = call->address;
+
     if (!r->last && !(r->last = calloc(LONGEST, sizeof *r->last)))
         return 0;
     if (returns(r, address)) {
         r->run++;
+        r->whole = is_whole(r, at(r, r->count - r->period), call->from) ? r->whole + 1 : 0;
     } else {
         r->period = last_return(r, address);
         r->run = r->period > 0;
         r->known = false;
+        r->whole = 0;
     }
     if (!r->known && r->period > 0 && r->run >= PERIODS * (uint64_t)r->period)
         begin_period(r, address, number);
-    *at(r, r->count++) = (struct ss_return){address, SS_ORDINAL_NONE};
+    *at(r, r->count++) = (struct ss_return){address, call->from, SS_ORDINAL_NONE};
     if (!r->known)
         return 0;
     *ordinal = ordinal_of(r, number);

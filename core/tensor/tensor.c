@@ -340,6 +340,7 @@ static bool stand(struct ss_tensors *ts, const struct ss_tensor_call *call,
         .site = call->site == 0 ? 0 : ss_mix(call->site, call->path) | 1,
         .buffer = ss_registry_number(ts->settings->registry, call->address, call->n),
         .address = call->address,
+        .from = call->from,
         .marks = call->marks + ts->marks,
     };
     struct ss_sequence *sequence = ss_identity_next(ts->identity, &seen);

@@ -135,7 +135,8 @@ struct ss_tensor {
     uint64_t lossy_since;      /* number of its first call with a lossy result, 0 = none */
     bool fresh;                /* the residual was made for the last ballot and is zero */
 
-    unsigned refusals;   /* votes in a row in which a rank refused, or meant another tensor */
+    unsigned refusals; /* votes in a row in which a rank refused, or meant another tensor */
+    unsigned alone;    /* votes in a row in which this rank knew its tensor, and another did not */
     uint64_t decided_at; /* number of its call that first settled its state, 0 = not yet */
     struct ss_call_history history;
     struct ss_rest rest;
@@ -175,6 +176,7 @@ struct ss_tensor_call {
     uint64_t site;              /* hash of the call site, 0 = unknown */
     uint64_t path;              /* hash of its callers, 0 = unknown */
     const void *address;        /* receive buffer */
+    const void *from;           /* send buffer, the receive buffer if in place or unknown */
     struct ss_backend *backend; /* of that buffer; NULL: the host */
     bool overlaps;              /* nonblocking: up to SS_MERGED earlier calls may be in flight */
     enum ss_type type;
@@ -220,8 +222,9 @@ struct ss_tensor_ballot {
 };
 struct ss_tensor_ballot ss_tensor_ballot(const struct ss_tensor *t);
 
-/* Takes the combined ballot of the same call; `same` if all ranks meant the same tensor. If a rank
- * refuses, or means another tensor, in 8 votes in a row, t becomes exact and keeps its residual. */
+/* Takes the combined ballot of the same call; `same` unless two ranks meant unlike tensors. If a
+ * rank refuses, or means another tensor, in 8 votes in a row, t becomes exact and keeps its
+ * residual. */
 void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *combined, bool same);
 
 /* Registers t or makes it exact, without a vote. All ranks must do so in the same call. If t

@@ -27,22 +27,30 @@ while read -r name first count rule; do
 done <<'END'
 flat 4 1 count=2000:2010
 flat_loss 4 1 count=2000:2010
+printed 4 1 count=2000:2010
+started 4 1 count=2000:2010
+started 4 1 count=2000:2010:calls=1
 fresh 0 0 count=2000:2010
+fresh_beside 0 1 count=2000:2010
+fresh_beside 4 1 count=2000:2010:calls=1
 fresh 4 1 count=2000:2010:calls=1
 fresh_loss 4 1 count=2000:2010
 unlike 3 8 count=2000:2010
 changing 3 8 count=2000:2010
 posted 3 8 count=2000:2010
+posted_in_order 3 8 count=2000:2010
 own 4 8 count=2000:2010
 own_posted 4 8 count=2000:2010
 scratch 4 8 count=2000:2010:calls=8
-scratch_loss 1 8 count=2000:2010
+scratch_started 4 8 count=2000:2010:calls=8
+scratch_loss 4 8 count=2000:2010
 accumulated 3 1 count=2000:2010
 evaluated 4 1 count=2000:2010
 fifth 4 1 count=2000:2010
 fiftieth 4 1 count=2000:2010
 two 6 2 count=2000:2010
-frozen 1 8 count=2000:2010
+frozen 4 8 count=2000:2010
+frozen_first 4 8 count=2000:2010
 extra 4 8 count=2000:2010:calls=8
 missing 4 8 count=2000:2010:calls=8
 END
