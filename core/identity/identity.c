@@ -180,7 +180,7 @@ static bool is_open(const struct ss_sequence *s)
  * marks may still turn out to be regular, waits for them, at most as long again, except for calls=1
  * and calls that go by the rule alone. */
 static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number, uint32_t step,
-                                   uint32_t place)
+                                   uint32_t place, bool fits)
 {
     const struct ss_identity_way *how = &s->lane->identity->how;
     const uint64_t least = how->steps * (uint64_t)s->calls;
@@ -189,7 +189,7 @@ static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number,
 
     if (step == 0 || step % s->calls != 0) {
         now.ordinal = (uint32_t)(number % s->calls);
-    } else if (place < step && !s->marking.cut) {
+    } else if (fits) {
         now.ordinal = place % s->calls;
     } else {
         now.ordinal = SS_ORDINAL_NONE;
@@ -198,12 +198,10 @@ static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number,
     return now;
 }
 
-static struct ss_standing by_marks(const struct ss_sequence *s, uint32_t step, uint32_t place)
+static struct ss_standing by_marks(uint32_t step, uint32_t place, bool fits)
 {
-    bool in = place < step && !s->marking.cut;
-
     return (struct ss_standing){
-        .period = step, .ordinal = in ? place : SS_ORDINAL_NONE, .known = in};
+        .period = step, .ordinal = fits ? place : SS_ORDINAL_NONE, .known = fits};
 }
 
 /* Returns true if a call whose address has returned waits for marks: several layers that share one
@@ -252,12 +250,14 @@ struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_iden
         return now;
     if (!marks_count(s))
         step = 0;
+    bool fits = place < step && !s->marking.cut &&
+                ss_marking_fits(&s->marking, s->seats, place, call->address);
     if (s->calls > 0)
-        now = by_calls(s, s->count, step, place);
+        now = by_calls(s, s->count, step, place, fits);
     else if (!how->by_rule)
         now = by_returns(s, call);
     if (s->calls == 0 && step > 0 && now.period <= step && !addresses_win(s, now.period, step))
-        now = by_marks(s, step, place);
+        now = by_marks(step, place, fits);
     if (s->calls == 0)
         ss_returns_keep(&s->returns, &now);
     now.label = s->label;

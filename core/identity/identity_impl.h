@@ -15,8 +15,15 @@ struct ss_marking {
     uint64_t ended;    /* steps seen as a whole */
     bool begun;        /* a call has come */
     bool seen;         /* a mark */
+    bool strayed;      /* a call behind the last mark had another buffer than its place */
     bool cut;          /* the last step was shorter than the regular distance */
     bool apart;        /* a step was longer than SS_MARKS_APART calls */
+};
+
+/* The receive buffer of a place between marks. */
+struct ss_seat {
+    const void *address;
+    uint32_t same; /* steps in a row that had it */
 };
 
 /* Periods of receive addresses. */
@@ -45,6 +52,7 @@ struct ss_sequence {
     uint32_t unknown; /* calls in a row without a known place */
     uint64_t count;   /* of a rule: all its calls, those counted at their sites included */
     struct ss_marking marking;
+    struct ss_seat seats[SS_MARKS_APART];
     struct ss_returns returns;
     struct ss_sequence *next;
 };
@@ -69,6 +77,10 @@ struct ss_identity {
 /* core/identity/marks.c: takes in one call. Returns the distance of regular marks, or 0; *place is
  * the number of calls between the last mark and this call. */
 uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place);
+/* Returns false if a call with regular marks, or one before it in its step, has another buffer than
+ * its place had in the last steps: then a call is missing or additional. */
+bool ss_marking_fits(struct ss_marking *m, struct ss_seat *seats, uint32_t place,
+                     const void *address);
 /* Returns true while a first mark may come. */
 bool ss_marking_may_begin(const struct ss_marking *m);
 /* Returns true while the first marks may still turn out to be regular. */

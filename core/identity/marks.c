@@ -1,7 +1,9 @@
 /* Steps between marks. */
 #include "core/identity/identity_impl.h"
 
-enum { SAME = 2, STRIKES = 3, SILENT_STEPS = 3, LONGEST = SS_MARKS_APART };
+#include <string.h>
+
+enum { SAME = 2, SETTLED = 3, STRIKES = 3, SILENT_STEPS = 3, LONGEST = SS_MARKS_APART };
 
 static void end_step(struct ss_marking *m)
 {
@@ -40,6 +42,28 @@ uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place)
         m->step = 0;
     m->apart = m->apart || (m->seen && m->since > LONGEST);
     return m->step;
+}
+
+/* After a call that does not fit, the buffers are learnt anew. */
+bool ss_marking_fits(struct ss_marking *m, struct ss_seat *seats, uint32_t place,
+                     const void *address)
+{
+    struct ss_seat *seat = &seats[place];
+    const bool same = seat->address == address;
+
+    if (place == 0)
+        m->strayed = false;
+    if (m->step == 1) /* one tensor, wherever it lies */
+        return true;
+    if (m->strayed)
+        return false;
+    if (!same && seat->same >= SETTLED) {
+        memset(seats, 0, m->step * sizeof *seats);
+        m->strayed = true;
+        return false;
+    }
+    *seat = (struct ss_seat){address, same ? seat->same + 1 : 1};
+    return true;
 }
 
 bool ss_marking_may_begin(const struct ss_marking *m)

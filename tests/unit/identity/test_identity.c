@@ -465,6 +465,32 @@ static void test_extra_and_missing_calls_with_marks(void **state)
     close_job(&job);
 }
 
+/* Where each layer has its buffer, the calls behind a missing or additional one are exact. */
+static void test_a_missing_call_among_own_buffers(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n <= LAYERS; n += LAYERS)
+        for (unsigned odd = 0; odd < LAYERS; odd++) {
+            struct job job = open_job(n, false);
+            for (unsigned i = 0; i < 50; i++) {
+                count_anew(&job);
+                if (i == 40)
+                    at(&job, 999);
+                for (unsigned k = 0; k < LAYERS; k++)
+                    if (i != 20 || k != odd)
+                        layer(&job, k, 100 + k);
+                if (i > 3)
+                    assert_int_equal(job.lossy_calls, i == 20              ? odd
+                                                      : i == 21 || i == 40 ? 0
+                                                                           : LAYERS);
+                mark(&job);
+            }
+            assert_int_equal(job.moved, 0);
+            assert_int_equal(ordinals(&job), LAYERS);
+            close_job(&job);
+        }
+}
+
 /* Without marks calls=N is the user's word. */
 static void test_extra_call_without_marks(void **state)
 {
@@ -712,6 +738,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_loss_every_few_steps),
     cmocka_unit_test(test_scratch_with_other_send_buffers),
     cmocka_unit_test(test_extra_and_missing_calls_with_marks),
+    cmocka_unit_test(test_a_missing_call_among_own_buffers),
     cmocka_unit_test(test_extra_call_without_marks),
     cmocka_unit_test(test_extra_call_among_own_buffers),
     cmocka_unit_test(test_irregular_marks_are_ignored),
