@@ -142,6 +142,67 @@ static void a_residual_made_late_goes_to_its_successor_at_once(void **state)
         assert_int_equal(orphaned_at(later), 1);
 }
 
+static void layers_of_a_long_step_are_no_orphans(void **state)
+{
+    struct job *job = job_open(1, "count=1000:calls=101");
+
+    (void)state;
+    for (int call = 0; call < 100 * 101; call++)
+        at(job, 0, 7, 64);
+    assert_int_equal(residuals_of(job), 101);
+    for (const struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
+        assert_true(t->registered_calls >= 96);
+    job_close(job);
+}
+
+/* The last of four equal layers does not come any more, and then again. A mark ends each step. */
+static void the_residual_of_a_frozen_layer_goes_to_no_other(void **state)
+{
+    struct job *job = job_open(1, "count=1000");
+    const struct shape loss = {.lane = 1, .site = 9, .address = {job}, .n = 1, .type = SS_F32};
+    const struct ss_tensor *last = NULL;
+    const void *residual = NULL;
+
+    (void)state;
+    for (int step = 0; step < 300; step++) {
+        const int layers = step < 50 || step >= 250 ? 4 : 3;
+        for (int k = 0; k < layers; k++) {
+            const struct ss_tensor *t = at(job, 0, 7, 64);
+            if (step == 49 && k == 3) {
+                last = t;
+                residual = t->residual.values.data;
+            }
+        }
+        go(job, &loss);
+        if (step > 49) {
+            assert_non_null(residual);
+            assert_ptr_equal(last->residual.values.data, residual);
+        }
+    }
+    assert_int_equal(last->state, SS_TENSOR_REGISTERED);
+    assert_true(last->registered_calls >= 90);
+    job_close(job);
+}
+
+/* Shapes that come three times each, in lanes that are given to others later. */
+static void what_does_not_recur_goes_away(void **state)
+{
+    struct job *job = job_open(1, "*:calls=1");
+    struct shape call = {.site = 7, .address = {job}, .type = SS_F32};
+
+    (void)state;
+    for (uint32_t i = 0; i < 6000; i++) {
+        call.lane = 1 + i / 3 % 100;
+        call.n = 1000 + i / 3;
+        for (uint32_t lane = 1; i % 300 == 0 && lane <= 100; lane++)
+            ss_tensors_forget_lane(job->tensors[0], lane);
+        go(job, &call);
+        assert_true(atomic_load(&job->mem[0].used) < (size_t)4 << 20);
+        assert_true(residuals_of(job) <= 100);
+    }
+    job_close(job);
+}
+
 static void a_tensor_called_now_and_then_is_no_orphan(void **state)
 {
     struct job *job = job_open(1, "site=*:calls=1");
@@ -329,6 +390,9 @@ int main(void)
         cmocka_unit_test(an_orphan_is_handed_to_its_successor),
         cmocka_unit_test(residuals_stay_while_an_operation_is_in_flight),
         cmocka_unit_test(a_residual_made_late_goes_to_its_successor_at_once),
+        cmocka_unit_test(layers_of_a_long_step_are_no_orphans),
+        cmocka_unit_test(the_residual_of_a_frozen_layer_goes_to_no_other),
+        cmocka_unit_test(what_does_not_recur_goes_away),
         cmocka_unit_test(a_tensor_called_now_and_then_is_no_orphan),
         cmocka_unit_test(layers_that_share_a_wrapper_are_told_apart_by_their_callers),
         cmocka_unit_test(a_sum_of_residuals_stays_finite),
