@@ -8,15 +8,18 @@
  * a rule that names one, with the calls that it takes. Without `calls=N` the period is the longer
  * of these, since too long a period only separates, too short a one mixes:
  *
- *  - the distance between marks, once two steps behind the first mark had it. A mark is one small
- *    allreduce or several between two calls of the sequence. Marks with other distances three
- *    times in a row, or none for three steps, are not regular any more, nor are those farther apart
- *    than SS_MARKS_APART calls;
+ *  - the distance between marks, once two steps in a row had it. A mark is one small allreduce or
+ *    several between two calls of the sequence. Marks with other distances three times in a row, or
+ *    none for three steps, are not regular any more, nor are those farther apart than
+ *    SS_MARKS_APART calls;
  *  - the period with which the receive addresses have returned for two periods in a row, as this
- *    rank sees them. An address that does not return ends the period. Addresses wait until the
- *    first three steps between marks have shown whether these are regular. Before the first mark
- *    a buffer that several layers share looks like one gradient: with marks at the end of each
- *    step these layers are one tensor in the first step.
+ *    rank sees them. An address that does not return ends the period. Addresses win where their
+ *    period divides the distance of marks and the send buffers return with them. A buffer that all
+ *    calls use in place does not win: it may be a scratch buffer of several layers. Before the
+ *    first mark such layers are one tensor; layers that show their send buffers wait for it.
+ *
+ * A step that was shorter than the regular distance makes the next one exact. A call from another
+ * buffer than its place between marks had, and all behind it up to the next mark, are exact.
  *
  * With regular marks the ordinal is the place behind the last mark; a call that comes after the
  * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N.

@@ -15,6 +15,7 @@ struct ss_marking {
     uint64_t ended;    /* steps seen as a whole */
     bool begun;        /* a call has come */
     bool seen;         /* a mark */
+    bool came;         /* a mark behind the first call */
     bool strayed;      /* a call behind the last mark had another buffer than its place */
     bool cut;          /* the last step was shorter than the regular distance */
     bool apart;        /* a step was longer than SS_MARKS_APART calls */

@@ -23,14 +23,15 @@ static void end_step(struct ss_marking *m)
     }
 }
 
-/* Marks before the first call do not count. The calls before the first mark may be a part of a
- * step. */
+/* A mark before the first call begins a step, but no call waits for it. The calls before the first
+ * mark may be a part of a step. */
 uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place)
 {
-    if (m->begun && marks != m->marks) {
+    if (marks != m->marks) {
         if (m->seen)
             end_step(m);
         m->seen = true;
+        m->came = m->begun;
         m->since = 0;
     }
     m->marks = marks;
@@ -40,7 +41,7 @@ uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place)
         m->since++;
     if (m->since > SILENT_STEPS * m->step)
         m->step = 0;
-    m->apart = m->apart || (m->seen && m->since > LONGEST);
+    m->apart = m->apart || (m->came && m->since > LONGEST);
     return m->step;
 }
 
@@ -68,10 +69,10 @@ bool ss_marking_fits(struct ss_marking *m, struct ss_seat *seats, uint32_t place
 
 bool ss_marking_may_begin(const struct ss_marking *m)
 {
-    return !m->seen && m->since <= LONGEST;
+    return !m->came && m->since <= LONGEST;
 }
 
 bool ss_marking_is_open(const struct ss_marking *m)
 {
-    return m->seen && m->step == 0 && m->ended <= SAME && !m->apart;
+    return m->came && m->step == 0 && m->ended <= SAME && !m->apart;
 }

@@ -28,8 +28,8 @@ done <<'END'
 flat 4 1 count=2000:2010
 flat_loss 4 1 count=2000:2010
 printed 4 1 count=2000:2010
-started 4 1 count=2000:2010
-started 4 1 count=2000:2010:calls=1
+started 3 1 count=2000:2010
+started 3 1 count=2000:2010:calls=1
 fresh 0 0 count=2000:2010
 fresh_beside 0 1 count=2000:2010
 fresh_beside 4 1 count=2000:2010:calls=1
@@ -42,7 +42,7 @@ posted_in_order 3 8 count=2000:2010
 own 4 8 count=2000:2010
 own_posted 4 8 count=2000:2010
 scratch 4 8 count=2000:2010:calls=8
-scratch_started 4 8 count=2000:2010:calls=8
+scratch_started 3 8 count=2000:2010:calls=8
 scratch_loss 4 8 count=2000:2010
 accumulated 3 1 count=2000:2010
 evaluated 4 1 count=2000:2010

@@ -290,7 +290,7 @@ static void test_accumulation_evaluation_and_others(void **state)
         at(&job, 1);
         lossy += job.lossy;
     }
-    assert_int_equal(lossy, 97);
+    assert_int_equal(lossy, 98);
     close_job(&job);
 }
 
