@@ -26,11 +26,13 @@ done
 SPARSESHIM_REGISTER='*' preloaded 3 astray 58 steady 90 at_once
 tap_passed "calls made at once on 3 ranks: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
 
-# Layers that are frozen, steps cut short, each layer with a buffer of its own.
+# Layers that are frozen, steps cut short: through one buffer, seen by the loss, or each with its own.
 while read -r seed form; do
     SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" told 90 ${form:+"$form"}
     tap_passed "a stack that changes, seed $seed: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
 done <<'END'
+24
+36
 36 at_once
 47 at_once
 END
