@@ -170,7 +170,6 @@ static bool marks_count(const struct ss_sequence *s)
     return !s->lane->unmarked && !s->lane->identity->how.by_rule;
 }
 
-/* Returns true if the marks so far may turn out to be regular. */
 static bool is_open(const struct ss_sequence *s)
 {
     return marks_count(s) && ss_marking_is_open(&s->marking);
@@ -182,26 +181,15 @@ static bool is_open(const struct ss_sequence *s)
 static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number, uint32_t step,
                                    uint32_t place, bool fits)
 {
-    const struct ss_identity_way *how = &s->lane->identity->how;
-    const uint64_t least = how->steps * (uint64_t)s->calls;
-    bool wait = s->calls > 1 && is_open(s) && number < 2 * least;
-    struct ss_standing now = {.period = s->calls, .known = number >= least && !wait};
+    const uint64_t least = s->lane->identity->how.steps * (uint64_t)s->calls;
+    const bool wait = s->calls > 1 && is_open(s) && number < 2 * least;
+    const bool marked = step > 0 && step % s->calls == 0;
 
-    if (step == 0 || step % s->calls != 0) {
-        now.ordinal = (uint32_t)(number % s->calls);
-    } else if (fits) {
-        now.ordinal = place % s->calls;
-    } else {
-        now.ordinal = SS_ORDINAL_NONE;
-        now.known = false;
-    }
-    return now;
-}
-
-static struct ss_standing by_marks(uint32_t step, uint32_t place, bool fits)
-{
     return (struct ss_standing){
-        .period = step, .ordinal = fits ? place : SS_ORDINAL_NONE, .known = fits};
+        .period = s->calls,
+        .ordinal = (uint32_t)((marked ? place : number) % s->calls),
+        .known = number >= least && !wait && (fits || !marked),
+    };
 }
 
 /* Returns true if a call whose address has returned waits for marks: several layers that share one
@@ -238,6 +226,34 @@ static bool addresses_win(struct ss_sequence *s, uint32_t period, uint32_t step)
     return r->won;
 }
 
+/* Places a call by marks and addresses together, where neither period holds the other a whole
+ * number of times. A place between marks is a tensor in each of the steps of the joint period. */
+static struct ss_standing by_both(uint32_t period, uint64_t number, uint32_t step, uint32_t place)
+{
+    uint32_t steps = 1;
+
+    while (steps * step % period != 0)
+        steps++;
+    return (struct ss_standing){
+        .period = steps * step,
+        .ordinal = (uint32_t)((number - place) / step % steps) * step + place,
+        .known = place < step && steps * step <= SS_IDENTITY_LONGEST,
+    };
+}
+
+/* Places a call by the longer of the periods of marks and addresses. */
+static struct ss_standing by_longer(struct ss_sequence *s, const struct ss_identity_call *call,
+                                    uint32_t step, uint32_t place, bool fits)
+{
+    struct ss_standing now = by_returns(s, call);
+
+    if (step == 0 || addresses_win(s, now.period, step) || ss_returns_may_exceed(&s->returns, step))
+        return now;
+    if (now.period > step)
+        return now.period % step == 0 ? now : by_both(now.period, s->count, step, place);
+    return (struct ss_standing){.period = step, .ordinal = place, .known = fits};
+}
+
 struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_identity_call *call)
 {
     const struct ss_identity_way *how = &s->lane->identity->how;
@@ -250,14 +266,12 @@ struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_iden
         return now;
     if (!marks_count(s))
         step = 0;
-    bool fits = place < step && !s->marking.cut &&
-                ss_marking_fits(&s->marking, s->seats, place, call->address);
+    bool fits = ss_marking_fits(&s->marking, place, call->address, s->calls == 0) && place < step &&
+                !s->marking.cut;
     if (s->calls > 0)
         now = by_calls(s, s->count, step, place, fits);
     else if (!how->by_rule)
-        now = by_returns(s, call);
-    if (s->calls == 0 && step > 0 && now.period <= step && !addresses_win(s, now.period, step))
-        now = by_marks(step, place, fits);
+        now = by_longer(s, call, step, place, fits);
     if (s->calls == 0)
         ss_returns_keep(&s->returns, &now);
     now.label = s->label;

@@ -13,16 +13,21 @@
  *    none for three steps, are not regular any more, nor are those farther apart than
  *    SS_MARKS_APART calls;
  *  - the period with which the receive addresses have returned for two periods in a row, as this
- *    rank sees them. An address that does not return ends the period. Addresses win where their
- *    period divides the distance of marks and the send buffers return with them. A buffer that all
- *    calls use in place does not win: it may be a scratch buffer of several layers. Before the
- *    first mark such layers are one tensor; layers that show their send buffers wait for it.
+ *    rank sees them. An address that does not return ends the period.
  *
- * A step that was shorter than the regular distance makes the next one exact. A call from another
- * buffer than its place between marks had, and all behind it up to the next mark, are exact.
+ * Buffers in turn may serve all layers: if the period of addresses is longer and no multiple of the
+ * distance of marks, the joint period of both counts. While addresses seem to return with a longer
+ * period, calls wait for it. Addresses win over longer distances of marks which their period
+ * divides if the send buffers return with them. A buffer that all calls use in place does not win:
+ * it may be a scratch buffer of several layers. Before the first mark such layers are one tensor;
+ * layers that show their send buffers wait for it.
  *
  * With regular marks the ordinal is the place behind the last mark; a call that comes after the
  * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N.
+ * A step that was shorter than the regular distance makes the next one exact. If the buffer of a
+ * place changes that was the same for three steps, this call and all behind it up to the next mark
+ * are exact. So are they, without `calls=N`, if a call has the buffer that a later place had in the
+ * step before; marks then are regular again after two steps in the same order.
  *
  * The ranks exchange nothing here. All ranks count the same calls of a communicator in the same
  * order. Sites, addresses and marks may differ between ranks; they go into the label and into
@@ -43,8 +48,6 @@ enum {
     SS_IDENTITY_SITES = 256,   /* call sites of a lane; with more they do not count */
     SS_IDENTITY_TELLS = 32,    /* calls in a row without a period, and the user hears of calls= */
 };
-
-#define SS_ORDINAL_NONE UINT32_MAX
 
 struct ss_identity; /* of a communicator */
 
@@ -73,11 +76,11 @@ struct ss_identity_call {
 
 /* The place of a call in its sequence. */
 struct ss_standing {
-    uint32_t label;   /* of its site or rule; equal on ranks that mean the same one */
-    uint32_t ordinal; /* SS_ORDINAL_NONE: behind the last place of its step */
-    uint32_t period;  /* calls per step, 0: unknown */
-    bool known;       /* the call is one of the tensor that label and ordinal name */
-    bool tell;        /* set once, after many calls without a period: log a hint at calls= */
+    uint32_t label; /* of its site or rule; equal on ranks that mean the same one */
+    uint32_t ordinal;
+    uint32_t period; /* calls per step, 0: unknown */
+    bool known;      /* the call is one of the tensor that label and ordinal name */
+    bool tell;       /* set once, after many calls without a period: log a hint at calls= */
 };
 
 struct ss_identity_way {

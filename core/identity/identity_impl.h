@@ -6,25 +6,24 @@
 
 /* Steps between marks. */
 struct ss_marking {
-    uint64_t marks;    /* of the communicator at the last call */
-    uint32_t since;    /* calls behind the last mark */
-    uint32_t distance; /* of the last two marks, 0: fewer have been seen */
-    uint32_t same;     /* steps in a row that had it */
-    uint32_t step;     /* the regular distance, 0: none */
-    uint32_t strikes;  /* steps in a row with another */
-    uint64_t ended;    /* steps seen as a whole */
-    bool begun;        /* a call has come */
-    bool seen;         /* a mark */
-    bool came;         /* a mark behind the first call */
-    bool strayed;      /* a call behind the last mark had another buffer than its place */
-    bool cut;          /* the last step was shorter than the regular distance */
-    bool apart;        /* a step was longer than SS_MARKS_APART calls */
-};
-
-/* The receive buffer of a place between marks. */
-struct ss_seat {
-    const void *address;
-    uint32_t same; /* steps in a row that had it */
+    uint64_t marks;          /* of the communicator at the last call */
+    uint32_t since;          /* calls behind the last mark */
+    uint32_t distance;       /* of the last two marks, 0: fewer have been seen */
+    uint32_t same;           /* steps in a row that had it */
+    uint32_t step;           /* the regular distance, 0: none */
+    uint32_t strikes;        /* steps in a row with another */
+    uint64_t ended;          /* steps seen as a whole */
+    bool begun;              /* a call has come */
+    bool seen;               /* a mark */
+    bool came;               /* a mark behind the first call */
+    bool strayed;            /* a call behind the last mark had another buffer than its place */
+    bool disordered;         /* it had that of a later place */
+    bool cut;                /* the last step was shorter than the regular distance */
+    bool apart;              /* a step was longer than SS_MARKS_APART calls */
+    struct ss_seat {         /* of a place between marks */
+        const void *address; /* of its receive buffer */
+        uint32_t same;       /* steps in a row that had it */
+    } seats[SS_MARKS_APART];
 };
 
 /* Periods of receive addresses. */
@@ -32,13 +31,16 @@ struct ss_returns {
     struct ss_return {
         const void *address;
         const void *from; /* send buffer */
-        uint32_t ordinal; /* that the call had, SS_ORDINAL_NONE: none */
+        uint32_t ordinal; /* that the call had, + 1; 0: none */
     } * last;             /* ring of SS_IDENTITY_LONGEST, NULL: not made yet */
     uint64_t count;       /* calls taken in */
     uint32_t period;      /* at which the last `run` addresses have returned, 0: none */
     uint64_t run;
-    uint64_t base;  /* number of a call with the ordinal 0 */
-    uint64_t whole; /* returns in a row that show one tensor (core/identity/returns.c) */
+    uint64_t breaks; /* runs that have ended */
+    uint32_t former; /* the last period that held for long, 0: another one is known by now */
+    uint64_t ended;  /* number of the call that ended it */
+    uint64_t base;   /* number of a call with the ordinal 0 */
+    uint64_t whole;  /* returns in a row that show one tensor (core/identity/returns.c) */
     bool known;
     bool won; /* addresses decide, not marks */
 };
@@ -53,7 +55,6 @@ struct ss_sequence {
     uint32_t unknown; /* calls in a row without a known place */
     uint64_t count;   /* of a rule: all its calls, those counted at their sites included */
     struct ss_marking marking;
-    struct ss_seat seats[SS_MARKS_APART];
     struct ss_returns returns;
     struct ss_sequence *next;
 };
@@ -78,10 +79,10 @@ struct ss_identity {
 /* core/identity/marks.c: takes in one call. Returns the distance of regular marks, or 0; *place is
  * the number of calls between the last mark and this call. */
 uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place);
-/* Returns false if a call with regular marks, or one before it in its step, has another buffer than
- * its place had in the last steps: then a call is missing or additional. */
-bool ss_marking_fits(struct ss_marking *m, struct ss_seat *seats, uint32_t place,
-                     const void *address);
+/* Returns false if a call, or one before it in its step, has another buffer than its place had for
+ * three steps, or, where `ordered` asks for that, the buffer that a later place had in the step
+ * before. */
+bool ss_marking_fits(struct ss_marking *m, uint32_t place, const void *address, bool ordered);
 /* Returns true while a first mark may come. */
 bool ss_marking_may_begin(const struct ss_marking *m);
 /* Returns true while the first marks may still turn out to be regular. */
@@ -96,6 +97,9 @@ bool ss_returns_tell(const struct ss_returns *r);
 /* Records the ordinal that the call got from marks, calls= or addresses, so that its address keeps
  * that ordinal in a later period. */
 void ss_returns_keep(struct ss_returns *r, const struct ss_standing *now);
+/* Returns true while the period may turn out to be longer than `step`: it seems so and the returns
+ * have not broken off twice, or it was a multiple of `step` until SS_MARKS_APART calls ago. */
+bool ss_returns_may_exceed(const struct ss_returns *r, uint32_t step);
 void ss_returns_free(struct ss_returns *r);
 
 #endif

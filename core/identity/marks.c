@@ -14,7 +14,10 @@ static void end_step(struct ss_marking *m)
     m->distance = distance;
     m->strikes = distance == m->step ? 0 : m->strikes + 1;
     m->cut = distance > 0 && distance < m->step;
-    if (distance > 0 && m->same >= SAME && distance != m->step) {
+    if (m->disordered && (m->step == 0 || distance == m->step)) {
+        m->step = 0;
+        m->same = 0;
+    } else if (distance > 0 && m->same >= SAME && distance != m->step) {
         m->step = distance;
         m->strikes = 0;
         m->cut = false;
@@ -46,21 +49,22 @@ uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place)
 }
 
 /* After a call that does not fit, the buffers are learnt anew. */
-bool ss_marking_fits(struct ss_marking *m, struct ss_seat *seats, uint32_t place,
-                     const void *address)
+bool ss_marking_fits(struct ss_marking *m, uint32_t place, const void *address, bool ordered)
 {
-    struct ss_seat *seat = &seats[place];
+    struct ss_seat *seat = &m->seats[place < LONGEST ? place : 0];
     const bool same = seat->address == address;
 
     if (place == 0)
-        m->strayed = false;
-    if (m->step == 1) /* one tensor, wherever it lies */
+        m->strayed = m->disordered = false;
+    if (m->step == 1 || place >= LONGEST) /* one tensor, wherever it lies */
         return true;
     if (m->strayed)
         return false;
-    if (!same && seat->same >= SETTLED) {
-        memset(seats, 0, m->step * sizeof *seats);
-        m->strayed = true;
+    for (uint32_t i = place + 1; ordered && !same && i < LONGEST; i++)
+        m->disordered = m->disordered || m->seats[i].address == address;
+    m->strayed = m->disordered || (!same && seat->same >= SETTLED);
+    if (m->strayed) {
+        memset(m->seats, 0, sizeof m->seats);
         return false;
     }
     *seat = (struct ss_seat){address, same ? seat->same + 1 : 1};

@@ -3,35 +3,25 @@
 
 #include "core/identity/identity_impl.h"
 
-enum { LONGEST = SS_IDENTITY_LONGEST, PERIODS = 2 };
+enum { LONGEST = SS_IDENTITY_LONGEST, PERIODS = 2, LONG = 4, BREAKS = 2 };
 
 static struct ss_return *at(struct ss_returns *r, uint64_t number)
 {
     return &r->last[number % LONGEST];
 }
 
-/* Returns the calls since the address last came, 0 if that is not remembered. */
-static uint32_t last_return(struct ss_returns *r, const void *address)
-{
-    uint64_t most = r->count < LONGEST ? r->count : LONGEST;
-
-    for (uint32_t back = 1; back <= most; back++)
-        if (at(r, r->count - back)->address == address)
-            return back;
-    return 0;
-}
-
-/* Returns the ordinal of the last call with that address, or SS_ORDINAL_NONE. */
-static uint32_t former_ordinal(struct ss_returns *r, const void *address)
+/* Returns the calls since the address last came, with an ordinal if that is asked for; 0 if that is
+ * not remembered. */
+static uint32_t last_return(struct ss_returns *r, const void *address, bool placed)
 {
     uint64_t most = r->count < LONGEST ? r->count : LONGEST;
 
     for (uint32_t back = 1; back <= most; back++) {
         const struct ss_return *was = at(r, r->count - back);
-        if (was->address == address && was->ordinal != SS_ORDINAL_NONE)
-            return was->ordinal;
+        if (was->address == address && (!placed || was->ordinal > 0))
+            return back;
     }
-    return SS_ORDINAL_NONE;
+    return 0;
 }
 
 /* Returns true if the call and the last one with its address look like those of one tensor. A
@@ -54,9 +44,11 @@ static bool returns(struct ss_returns *r, const void *address)
 /* Starts a period. If the address had an ordinal before, the new ordinals continue from it. */
 static void begin_period(struct ss_returns *r, const void *address, uint64_t number)
 {
-    uint32_t former = former_ordinal(r, address);
+    uint32_t back = last_return(r, address, true);
+    uint32_t former = back > 0 ? at(r, r->count - back)->ordinal - 1 : r->period;
 
     r->known = true;
+    r->former = 0;
     r->base = former < r->period ? number + r->period - former : 0;
 }
 
@@ -76,14 +68,19 @@ uint32_t ss_returns_next(struct ss_returns *r, const struct ss_identity_call *ca
         r->run++;
         r->whole = is_whole(r, at(r, r->count - r->period), call->from) ? r->whole + 1 : 0;
     } else {
-        r->period = last_return(r, address);
+        r->breaks += r->run > 0;
+        if (r->known && r->run >= LONG * (uint64_t)r->period) {
+            r->former = r->period;
+            r->ended = r->count;
+        }
+        r->period = last_return(r, address, false);
         r->run = r->period > 0;
         r->known = false;
         r->whole = 0;
     }
     if (!r->known && r->period > 0 && r->run >= PERIODS * (uint64_t)r->period)
         begin_period(r, address, number);
-    *at(r, r->count++) = (struct ss_return){address, call->from, SS_ORDINAL_NONE};
+    *at(r, r->count++) = (struct ss_return){address, call->from, 0};
     if (!r->known)
         return 0;
     *ordinal = ordinal_of(r, number);
@@ -93,11 +90,20 @@ uint32_t ss_returns_next(struct ss_returns *r, const struct ss_identity_call *ca
 void ss_returns_keep(struct ss_returns *r, const struct ss_standing *now)
 {
     if (r->last && r->count > 0 && now->known)
-        at(r, r->count - 1)->ordinal = now->ordinal;
+        at(r, r->count - 1)->ordinal = now->ordinal + 1;
+}
+
+bool ss_returns_may_exceed(const struct ss_returns *r, uint32_t step)
+{
+    const bool did = r->former > step && r->former % step == 0;
+
+    if (r->known)
+        return false;
+    return did ? r->count <= r->ended + SS_MARKS_APART
+               : r->run > 0 && r->period > step && r->breaks < BREAKS;
 }
 
 void ss_returns_free(struct ss_returns *r)
 {
     free(r->last);
-    *r = (struct ss_returns){.period = 0};
 }
