@@ -25,9 +25,9 @@
  * With regular marks the ordinal is the place behind the last mark; a call that comes after the
  * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N.
  * A step that was shorter than the regular distance makes the next one exact. If the buffer of a
- * place changes that was the same for three steps, this call and all behind it up to the next mark
- * are exact. So are they, without `calls=N`, if a call has the buffer that a later place had in the
- * step before; marks then are regular again after two steps in the same order.
+ * place changes after all places kept theirs for three steps, this call and all behind it up to the
+ * next mark are exact. So are they, without `calls=N`, if a call has the buffer that a later place
+ * had in the step before; marks then are regular again after two steps in the same order.
  *
  * The ranks exchange nothing here. All ranks count the same calls of a communicator in the same
  * order. Sites, addresses and marks may differ between ranks; they go into the label and into

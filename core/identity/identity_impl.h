@@ -6,24 +6,22 @@
 
 /* Steps between marks. */
 struct ss_marking {
-    uint64_t marks;          /* of the communicator at the last call */
-    uint32_t since;          /* calls behind the last mark */
-    uint32_t distance;       /* of the last two marks, 0: fewer have been seen */
-    uint32_t same;           /* steps in a row that had it */
-    uint32_t step;           /* the regular distance, 0: none */
-    uint32_t strikes;        /* steps in a row with another */
-    uint64_t ended;          /* steps seen as a whole */
-    bool begun;              /* a call has come */
-    bool seen;               /* a mark */
-    bool came;               /* a mark behind the first call */
-    bool strayed;            /* a call behind the last mark had another buffer than its place */
-    bool disordered;         /* it had that of a later place */
-    bool cut;                /* the last step was shorter than the regular distance */
-    bool apart;              /* a step was longer than SS_MARKS_APART calls */
-    struct ss_seat {         /* of a place between marks */
-        const void *address; /* of its receive buffer */
-        uint32_t same;       /* steps in a row that had it */
-    } seats[SS_MARKS_APART];
+    uint64_t marks;    /* of the communicator at the last call */
+    uint32_t since;    /* calls behind the last mark */
+    uint32_t distance; /* of the last two marks, 0: fewer have been seen */
+    uint32_t same;     /* steps in a row that had it */
+    uint32_t step;     /* the regular distance, 0: none */
+    uint32_t strikes;  /* steps in a row with another */
+    uint64_t ended;    /* steps seen as a whole */
+    bool begun;        /* a call has come */
+    bool seen;         /* a mark */
+    bool came;         /* a mark behind the first call */
+    bool strayed;      /* a call behind the last mark had another buffer than its place */
+    bool disordered;   /* it had that of a later place */
+    bool cut;          /* the last step was shorter than the regular distance */
+    bool apart;        /* a step was longer than SS_MARKS_APART calls */
+    uint64_t kept;     /* calls in a row that had the buffer of their place */
+    const void *seats[SS_MARKS_APART]; /* the receive buffer of each place between marks */
 };
 
 /* Periods of receive addresses. */
@@ -79,9 +77,9 @@ struct ss_identity {
 /* core/identity/marks.c: takes in one call. Returns the distance of regular marks, or 0; *place is
  * the number of calls between the last mark and this call. */
 uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place);
-/* Returns false if a call, or one before it in its step, has another buffer than its place had for
- * three steps, or, where `ordered` asks for that, the buffer that a later place had in the step
- * before. */
+/* Returns false if a call, or one before it in its step, has another buffer than its place had
+ * while all places kept theirs for three steps, or, where `ordered` asks for that, the buffer that
+ * a later place had in the step before. */
 bool ss_marking_fits(struct ss_marking *m, uint32_t place, const void *address, bool ordered);
 /* Returns true while a first mark may come. */
 bool ss_marking_may_begin(const struct ss_marking *m);

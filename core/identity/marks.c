@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SAME = 2, SETTLED = 3, STRIKES = 3, SILENT_STEPS = 3, LONGEST = SS_MARKS_APART };
+enum { SAME = 2, KEPT = 2, STRIKES = 3, SILENT_STEPS = 3, LONGEST = SS_MARKS_APART };
 
 static void end_step(struct ss_marking *m)
 {
@@ -51,8 +51,7 @@ uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place)
 /* After a call that does not fit, the buffers are learnt anew. */
 bool ss_marking_fits(struct ss_marking *m, uint32_t place, const void *address, bool ordered)
 {
-    struct ss_seat *seat = &m->seats[place < LONGEST ? place : 0];
-    const bool same = seat->address == address;
+    const bool settled = m->step > 0 && m->kept >= KEPT * m->step;
 
     if (place == 0)
         m->strayed = m->disordered = false;
@@ -60,15 +59,19 @@ bool ss_marking_fits(struct ss_marking *m, uint32_t place, const void *address, 
         return true;
     if (m->strayed)
         return false;
-    for (uint32_t i = place + 1; ordered && !same && i < LONGEST; i++)
-        m->disordered = m->disordered || m->seats[i].address == address;
-    m->strayed = m->disordered || (!same && seat->same >= SETTLED);
-    if (m->strayed) {
-        memset(m->seats, 0, sizeof m->seats);
-        return false;
+    if (m->seats[place] == address) {
+        m->kept++;
+        return true;
     }
-    *seat = (struct ss_seat){address, same ? seat->same + 1 : 1};
-    return true;
+    for (uint32_t i = place + 1; ordered && i < LONGEST; i++)
+        m->disordered = m->disordered || m->seats[i] == address;
+    m->strayed = m->disordered || settled;
+    m->kept = 0;
+    if (m->strayed)
+        memset(m->seats, 0, sizeof m->seats);
+    else
+        m->seats[place] = address;
+    return !m->strayed;
 }
 
 bool ss_marking_may_begin(const struct ss_marking *m)
