@@ -8,9 +8,10 @@
 #include "core/identity/identity_impl.h"
 
 enum {
-    UNLIKE = 8,        /* calls with differing codes, and marks do not count */
-    RULED = 0x10000,   /* labels of the calls of a rule begin here, */
-    NAMED = 0x40000000 /* and those of registered buffers here */
+    UNLIKE = 8,         /* calls with differing codes, and marks do not count */
+    RULED = 0x10000,    /* labels of the calls of a rule begin here, */
+    NAMED = 0x40000000, /* and those of registered buffers here, */
+    BARRED = 0x20000000 /* and so much higher where EXCLUDE takes the call */
 };
 
 struct ss_identity *ss_identity_create(const struct ss_identity_way *how)
@@ -154,7 +155,7 @@ struct ss_sequence *ss_identity_next(struct ss_identity *identity,
 
     if (!lane)
         return NULL;
-    if (call->buffer > 0 && !identity->how.by_rule && !call->rule.excluded)
+    if (call->buffer > 0 && !identity->how.by_rule)
         return of_buffer(lane, call->buffer);
     if ((s = sequence_of(lane, call))) {
         s->taken = call->rule.takes;
@@ -214,7 +215,7 @@ static struct ss_standing by_returns(struct ss_sequence *s, const struct ss_iden
 }
 
 /* Returns true if addresses decide although marks are regular: each is one tensor's, and marks
- * separate several of their periods. They go on to decide until they have not returned for long. */
+ * separate several of their periods. Addresses go on to decide until none has returned for long. */
 static bool addresses_win(struct ss_sequence *s, uint32_t period, uint32_t step)
 {
     struct ss_returns *r = &s->returns;
@@ -261,7 +262,9 @@ struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_iden
     uint32_t place, step = ss_marking_next(&s->marking, call->marks, &place);
 
     if (s->label > NAMED)
-        return (struct ss_standing){.label = s->label, .period = 1, .known = true};
+        return (struct ss_standing){.label = s->label + (call->rule.excluded ? BARRED : 0),
+                                    .period = 1,
+                                    .known = !call->rule.excluded};
     if (!s->taken)
         return now;
     if (!marks_count(s))

@@ -4,8 +4,8 @@
  * the number of the call in its sequence, modulo the period of the sequence. The sequence of a call
  * has all calls of its lane that one rule of REGISTER takes, at one site or at all sites, however
  * they were served. Each call is compared with the rules. The period is `calls=N` of the rule; a
- * rule that names no site counts the calls of all sites together. Where sites do not count, so does
- * a rule that names one, with the calls that it takes. Without `calls=N` the period is the longer
+ * rule that names no site counts the calls of all sites together; so does a rule that names one,
+ * with the calls that it takes, once sites do not count. Without `calls=N` the period is the longer
  * of these, since too long a period only separates, too short a one mixes:
  *
  *  - the distance between marks, once two steps in a row had it. A mark is one small allreduce or
@@ -26,7 +26,7 @@
  * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N.
  * A step that was shorter than the regular distance makes the next one exact. If the buffer of a
  * place changes after all places kept theirs for three steps, this call and all behind it up to the
- * next mark are exact. So are they, without `calls=N`, if a call has the buffer that a later place
+ * next mark are exact. Without `calls=N` the same holds if a call has the buffer that a later place
  * had in the step before; marks then are regular again after two steps in the same order.
  *
  * The ranks exchange nothing here. All ranks count the same calls of a communicator in the same

@@ -77,9 +77,9 @@ struct ss_identity {
 /* core/identity/marks.c: takes in one call. Returns the distance of regular marks, or 0; *place is
  * the number of calls between the last mark and this call. */
 uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place);
-/* Returns false if a call, or one before it in its step, has another buffer than its place had
- * while all places kept theirs for three steps, or, where `ordered` asks for that, the buffer that
- * a later place had in the step before. */
+/* Returns false if a call, or one before it in its step, has another buffer than its place, after
+ * all places kept theirs for three steps. If `ordered` is set, returns false also if it has the
+ * buffer that a later place had in the step before. */
 bool ss_marking_fits(struct ss_marking *m, uint32_t place, const void *address, bool ordered);
 /* Returns true while a first mark may come. */
 bool ss_marking_may_begin(const struct ss_marking *m);

@@ -52,11 +52,6 @@ static void begin_period(struct ss_returns *r, const void *address, uint64_t num
     r->base = former < r->period ? number + r->period - former : 0;
 }
 
-static uint32_t ordinal_of(const struct ss_returns *r, uint64_t number)
-{
-    return (uint32_t)((number + r->period - r->base % r->period) % r->period);
-}
-
 uint32_t ss_returns_next(struct ss_returns *r, const struct ss_identity_call *call, uint64_t number,
                          uint32_t *ordinal)
 {
@@ -83,7 +78,7 @@ uint32_t ss_returns_next(struct ss_returns *r, const struct ss_identity_call *ca
     *at(r, r->count++) = (struct ss_return){address, call->from, 0};
     if (!r->known)
         return 0;
-    *ordinal = ordinal_of(r, number);
+    *ordinal = (uint32_t)((number + r->period - r->base % r->period) % r->period);
     return r->period;
 }
 
