@@ -165,8 +165,9 @@ struct ss_collective {
      * first are overwritten by the part. Reduce: n elements on the root, unused on other ranks. */
     void *out;
     struct ss_backend *backend; /* backend of both buffers; NULL: the host */
-    unsigned window;            /* number of the window of a large call; 0 for other calls */
-    /* this rank's arguments are not served; only kind, root, bytes, type and op need be set */
+    unsigned window;            /* number of the window of a large allreduce; 0 for other calls */
+    /* this rank's arguments are not served; only kind, root, bytes, type, op and window need be set
+     */
     bool cannot;
     /* and the elements cannot be read any more: if the ranks vote on the call, then this and every
      * later call is an error on all ranks */

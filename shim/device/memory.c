@@ -16,7 +16,8 @@
 
 struct shim_memory shim_memory;
 
-enum state { NO_DRIVER, ASKED, IGNORED };
+/* LEFT: the MPI library is CUDA-aware and gets calls with buffers in device memory. */
+enum state { NO_DRIVER, ASKED, LEFT, IGNORED };
 
 static struct {
     atomic_int state;
@@ -70,7 +71,7 @@ static void find_ranges(void)
     uintptr_t stack = 0, heap = 0;
 
     read_ranges(&stack, &heap);
-    if (atomic_load(&the.state) == IGNORED)
+    if (atomic_load(&the.state) >= LEFT)
         return;
     if (heap != 0)
         atomic_store(&shim_memory.heap, heap);
@@ -92,11 +93,17 @@ static void follow_heap(const void *p)
         atomic_store_explicit(&shim_memory.heap_size, size, memory_order_relaxed);
 }
 
-void shim_memory_ignore(void)
+/* Makes every address plain, so that the shim stages no call. */
+static void stage_nothing(enum state state)
 {
-    atomic_store(&the.state, IGNORED);
+    atomic_store(&the.state, (int)state);
     atomic_store(&shim_memory.heap_size, UINTPTR_MAX);
     atomic_store(&shim_memory.heap, 0);
+}
+
+void shim_memory_ignore(void)
+{
+    stage_nothing(IGNORED);
 }
 
 /* ---- the driver ---- */
@@ -166,27 +173,38 @@ static const struct gpu_door *start_part(const char *driver, char *why, size_t s
     return lacking ? NULL : part;
 }
 
+/* Returns true if the MPI library gets calls with buffers in device memory. Partial sums need
+ * copies of the buffers in any case. */
+static bool leaves_devices(void)
+{
+    return shim.options.device != CFG_DEVICE_CUDA && shim.settings.quorum == SS_QUORUM_ALL &&
+           shim_real_is_cuda_aware();
+}
+
+static void tell_left(void)
+{
+    if (ss_launcher_rank() <= 0)
+        shim_say(CFG_DEBUG_INFO,
+                 "the MPI library is CUDA-aware: it gets buffers in device memory as they are");
+}
+
 /* Decides who serves device memory, once CUDA's driver is loaded: the shim, or a CUDA-aware MPI
- * library. */
+ * library. Without the part that asks the driver, a CUDA-aware library gets every call. */
 static void settle(const char *driver)
 {
+    const bool leaves = leaves_devices();
     char why[PATH_MAX + 100];
 
-    if (shim.options.device != CFG_DEVICE_CUDA && shim_real_is_cuda_aware()) {
-        if (ss_launcher_rank() <= 0)
-            shim_say(CFG_DEBUG_INFO,
-                     "the MPI library is CUDA-aware: it gets buffers in device memory "
-                     "as they are");
-    } else if (!(the.part = start_part(driver, why, sizeof why))) {
-        shim_say(CFG_DEBUG_WARN,
-                 "the program uses CUDA, but %s; the MPI library gets buffers in device memory as "
-                 "they are",
-                 why);
-    } else {
+    the.part = start_part(driver, why, sizeof why);
+    if (!the.part)
+        shim_say(CFG_DEBUG_WARN, "the program uses CUDA, but %s; the MPI library gets %s", why,
+                 leaves ? "all calls" : "buffers in device memory as they are");
+    else if (leaves)
+        tell_left();
+    if (the.part && !leaves)
         atomic_store(&the.state, ASKED);
-        return;
-    }
-    shim_memory_ignore();
+    else
+        stage_nothing(leaves ? LEFT : IGNORED);
 }
 
 static bool look_again(unsigned long long adds)
@@ -237,11 +255,22 @@ bool shim_is_device(const void *a, const void *b)
 {
     if (atomic_load_explicit(&shim_memory.stack, memory_order_relaxed) == 0)
         shim_memory_find();
-    if (atomic_load_explicit(&the.state, memory_order_relaxed) == IGNORED)
+    if (atomic_load_explicit(&the.state, memory_order_relaxed) >= LEFT)
         return false;
     const bool ask_a = is_open(a), ask_b = b != a && is_open(b);
     return (ask_a || ask_b) && driver_is_there() &&
            ((ask_a && the.part->on_device(a)) || (ask_b && the.part->on_device(b)));
+}
+
+static bool is_left(const void *p)
+{
+    return (uintptr_t)p + 1 > 1 && (!the.part || the.part->on_device(p));
+}
+
+bool shim_leaves(const void *a, const void *b)
+{
+    return atomic_load_explicit(&the.state, memory_order_acquire) == LEFT &&
+           (is_left(a) || (b != a && is_left(b)));
 }
 
 bool shim_asks_devices(void)

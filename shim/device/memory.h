@@ -36,7 +36,11 @@ static inline bool shim_is_plain(const void *p)
 /* Returns true if one of two buffers is in device memory that the MPI library does not know. */
 bool shim_is_device(const void *a, const void *b);
 
-/* Returns true if CUDA's driver is loaded and the shim asks it about addresses. */
+/* Returns true if one of two buffers is in device memory, which the MPI library knows: the call is
+ * the MPI library's on all ranks. NULL and MPI_IN_PLACE are no buffers. */
+bool shim_leaves(const void *a, const void *b);
+
+/* Returns true if CUDA's driver is loaded and the shim copies buffers in device memory. */
 bool shim_asks_devices(void);
 
 static inline bool shim_are_plain(const void *a, const void *b)

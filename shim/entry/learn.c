@@ -10,6 +10,7 @@
 #include "core/base/fpenv.h"
 #include "core/learn/learn_record.h"
 #include "shim/comm/comm.h"
+#include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/files.h"
@@ -250,6 +251,19 @@ static void record(struct ss_learn_record *r, const struct shim_call *call)
     pthread_mutex_unlock(&the.lock);
 }
 
+/* Hands on a sum in device memory that the MPI library knows: its elements are not read. */
+static int pass_left(const struct shim_call *call, void *request)
+{
+    static atomic_bool told;
+
+    if (shim.rank == 0 && !atomic_exchange(&told, true))
+        shim_say(CFG_DEBUG_WARN,
+                 "MODE=learn: sums of buffers in device memory are not recorded, since the MPI "
+                 "library is CUDA-aware and gets them as they are; with SPARSESHIM_DEVICE=cuda "
+                 "they are recorded, and served");
+    return shim_pass_for(call, SS_WHY_LEARN, request);
+}
+
 int shim_learn(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
 {
     struct shim_call on_host = *call;
@@ -257,6 +271,8 @@ int shim_learn(const struct shim_call *call, enum ss_type type, enum ss_op op, v
     struct ss_fpenv_full saved;
     int err;
 
+    if (op == SS_SUM && ss_type_is_float(type) && shim_leaves(call->send, call->recv))
+        return pass_left(call, request);
     if (call->on_device || op != SS_SUM || !ss_type_is_float(type))
         return shim_pass_for(call, SS_WHY_LEARN, request);
     if (!shim_staged_fill(&on_host, false))

@@ -38,7 +38,7 @@ int shim_task_start_core(struct shim_task *task)
     const struct shim_staged *s = call->staged;
     struct ss_backend *backend = away ? s->backend : &ss_host;
 
-    if (task->broken)
+    if (task->broken || (task->cannot && call->kind == SS_KIND_ALLREDUCE))
         return ss_call_start_kind(
             task->core, task->comm->core,
             &(struct ss_collective){.kind = call->kind,
@@ -46,8 +46,9 @@ int shim_task_start_core(struct shim_task *task)
                                     .op = task->op,
                                     .root = call->root,
                                     .n = call->kind == SS_KIND_ALLREDUCE ? task->n : task->words,
+                                    .window = (unsigned)(task->first / SS_WINDOW),
                                     .cannot = true,
-                                    .broken = true});
+                                    .broken = task->broken});
     if (call->kind == SS_KIND_ALLREDUCE) /* what is away is one window */
         return ss_call_start(task->core, task->comm->core, backend, task->type, task->op,
                              !away      ? shim_task_input(task)

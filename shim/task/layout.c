@@ -2,6 +2,7 @@
  * bytes. */
 #include <stdlib.h>
 
+#include "shim/device/memory.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
@@ -193,8 +194,10 @@ static bool reduces(struct shim_task *task, uint64_t bytes)
 
 void shim_layout(struct shim_task *task)
 {
+    const bool leaves = shim_leaves(task->call.send, task->call.recv);
     uint64_t bytes;
 
+    task->cannot = leaves;
     if (task->call.kind == SS_KIND_ALLREDUCE)
         return;
     bytes = shim_bytes(&task->call, task->comm->size);
@@ -202,9 +205,9 @@ void shim_layout(struct shim_task *task)
         /* a rank that cannot be served only knows the number of bytes */
         task->type = SS_I32;
         task->words = bytes / 4;
-        task->cannot = bytes % 4 != 0 || !gathers(task, bytes);
+        task->cannot = leaves || bytes % 4 != 0 || !gathers(task, bytes);
     } else {
-        task->cannot = !reduces(task, bytes);
+        task->cannot = !reduces(task, bytes) || leaves;
     }
 }
 
