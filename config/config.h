@@ -127,8 +127,9 @@ const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal);
 uint64_t cfg_hash_shared(const struct cfg *cfg);
 
 /* Writes a hash of 63 bits and the table row (for cfg_row) of up to `most` shared options, and
- * returns their number. The ranks find by them which option differs. The last hash is the policy's,
- * whose row is past the table. */
+ * returns their number. The ranks find by them which option differs. The last two hashes are the
+ * policy's, whose row is the one past the table, and that of the values of SPARSESHIM_TEST. */
+#define CFG_SHARED_TEST SIZE_MAX
 size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *rows, size_t most);
 
 /* Writes the site's policy, such as "lock = MODE, allow_modes = observe exact" or "none". */

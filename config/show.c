@@ -105,14 +105,18 @@ size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *row
         rows[found] = CFG_ROWS;
         hashes[found++] = hash_bytes(FNV_BEGIN, policy, strlen(policy)) >> 1;
     }
+    if (found < most) {
+        rows[found] = CFG_SHARED_TEST;
+        hashes[found++] = hash_bytes(FNV_BEGIN, &cfg->forced, sizeof cfg->forced) >> 1;
+    }
     return found;
 }
 
 uint64_t cfg_hash_shared(const struct cfg *cfg)
 {
-    uint64_t hashes[CFG_ROWS + 1];
-    size_t rows[CFG_ROWS + 1];
-    size_t n = cfg_hash_each_shared(cfg, hashes, rows, CFG_ROWS + 1);
+    uint64_t hashes[CFG_ROWS + 2];
+    size_t rows[CFG_ROWS + 2];
+    size_t n = cfg_hash_each_shared(cfg, hashes, rows, CFG_ROWS + 2);
 
     return hash_bytes(FNV_BEGIN, (const char *)hashes, n * sizeof *hashes);
 }

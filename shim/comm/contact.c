@@ -148,7 +148,7 @@ static int meet(struct shim_comm *c, bool ok)
     return accepted(c) ? SS_OK : SS_ERR_PEER;
 }
 
-/* Writes a row as "SPARSESHIM_SEED (1 on rank 0)"; an index behind the table is the policy. */
+/* Writes a row as "SPARSESHIM_SEED (1 on rank 0)"; the index behind the table is the policy. */
 static int differing(size_t row_index, int rank, char *text, size_t size)
 {
     struct cfg_row row;
@@ -156,6 +156,8 @@ static int differing(size_t row_index, int rank, char *text, size_t size)
 
     if (cfg_row(shim.cfg, row_index, &row))
         return snprintf(text, size, "SPARSESHIM_%s (%s on rank %d)", row.name, row.value, rank);
+    if (row_index == CFG_SHARED_TEST)
+        return snprintf(text, size, "SPARSESHIM_TEST (set otherwise on rank %d)", rank);
     cfg_policy(shim.cfg, policy, sizeof policy);
     return snprintf(text, size, "the policy of sparseshim.conf (%s on rank %d)", policy, rank);
 }

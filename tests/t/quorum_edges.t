@@ -18,6 +18,12 @@ for ranks in 2 3; do
     tap $? "$ranks ranks: a gradient that is taken back becomes exact, at a call with all ranks"
 done
 
+# Values that tests force must be equal on all ranks, or rounds and votes would wait for each other.
+within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADED $YIELDS" -n 1 -env SPARSESHIM_TEST identity_steps=1,quorum_period=5 \
+    "$PROGRAMS/quorum_edges" pattern : -n 1 "$PROGRAMS/quorum_edges" pattern
+[ "$STATUS" -ne 124 ] && grep -q 'SPARSESHIM_TEST (set otherwise on rank 0) must be equal on all ranks' "$WORK/err"
+tap $? "a value of SPARSESHIM_TEST that differs on a rank is named, and no call waits"
+
 # A communicator that was freed keeps none of the 64, and its gradients are in the report.
 SPARSESHIM_DEBUG=info PRELOAD="$LIB $PROGRAMS/nothread.so" preloaded 2 quorum_edges freed
 passed

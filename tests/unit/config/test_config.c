@@ -400,7 +400,7 @@ static void hash_agrees_for_equal_values_and_differs_for_shared_ones_only(void *
         {"SPARSESHIM_MODE", "observe"},   {"SPARSESHIM_MIN_COUNT", "1001"},
         {"SPARSESHIM_ALGORITHM", "ring"}, {"SPARSESHIM_SEED", "3"},
         {"SPARSESHIM_ALPHA", "1us"},      {"SPARSESHIM_BETA", "0"},
-        {"SPARSESHIM_TIMEOUT", "3"}};
+        {"SPARSESHIM_TIMEOUT", "3"},      {"SPARSESHIM_TEST", "quorum_period=1000"}};
     setenv("SPARSESHIM_MIN_COUNT", "1e3", 1);
     setenv("SPARSESHIM_ALPHA", "20us", 1);
     struct cfg *cfg = load();

@@ -322,9 +322,10 @@ static void a_lock_and_allowed_modes_go_together(void **state)
 static uint64_t hash_with(const char *site, const char *mode)
 {
     struct cfg *cfg = load_with(site, "", mode);
-    uint64_t hash = cfg_hash_shared(cfg), hashes[CFG_ROWS + 1];
-    size_t rows[CFG_ROWS + 1], n = cfg_hash_each_shared(cfg, hashes, rows, CFG_ROWS + 1);
-    assert_int_equal(rows[n - 1], CFG_ROWS);
+    uint64_t hash = cfg_hash_shared(cfg), hashes[CFG_ROWS + 2];
+    size_t rows[CFG_ROWS + 2], n = cfg_hash_each_shared(cfg, hashes, rows, CFG_ROWS + 2);
+    assert_int_equal(rows[n - 2], CFG_ROWS);
+    assert_int_equal(rows[n - 1], CFG_SHARED_TEST);
     assert_true(n <= 32); /* SHIM_SHARED */
     cfg_free(cfg);
     return hash;
