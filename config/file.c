@@ -1,5 +1,6 @@
-/* Configuration files: `name = value` lines, names in lower case without the prefix. '#' at the
- * start of a line or after a blank begins a comment. A value that holds '#' or '"' stands in double
+/* Configuration files: `name = value` lines, names in lower case without the prefix. A line
+ * `register += rule` or `exclude += rule` adds to the rules so far. '#' at the start of a line or
+ * after a blank begins a comment. A value that holds '#' or '"' stands in double
  * quotes, a '"' in it doubled. */
 #include "config/parts.h"
 
@@ -7,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,10 +112,50 @@ static void tell_no_setting(struct cfg *cfg, const struct place *at, const char 
             at->path, at->line, LONGEST_SHOWN, line, consequence(cfg, at, name));
 }
 
-static void take_line(struct cfg *cfg, const struct place *at, const char *name, const char *value)
+/* Cuts the '+' off a name that stood before "+=". */
+static bool cut_plus(char *name)
+{
+    const size_t n = strlen(name);
+    if (n == 0 || name[n - 1] != '+')
+        return false;
+    name[n - 1] = '\0';
+    cut_blanks(name);
+    return true;
+}
+
+static bool holds_rules(size_t row)
+{
+    return strcmp(cfg_table[row].name, "REGISTER") == 0 ||
+           strcmp(cfg_table[row].name, "EXCLUDE") == 0;
+}
+
+/* Sets an option to its rules so far and one more. */
+static void add_rules(struct cfg *cfg, size_t row, const char *value, enum cfg_source source,
+                      const char *assignment)
+{
+    const char *before = cfg->text[row];
+    const size_t size = strlen(before) + strlen(value) + sizeof "; ";
+    char *joined = malloc(size);
+    if (joined == NULL) {
+        cfg->out_of_memory = true;
+        return;
+    }
+    snprintf(joined, size, "%s%s%s", before, before[0] != '\0' ? "; " : "", value);
+    cfg_set(cfg, row, joined, source, assignment);
+    free(joined);
+}
+
+static void take_line(struct cfg *cfg, const struct place *at, char *name, const char *value)
 {
     char assignment[LONGEST_LINE + LONGEST_SHOWN];
+    const bool adds = cut_plus(name);
     size_t row = cfg_find(name);
+    if (adds && (row == SIZE_MAX || !holds_rules(row))) {
+        cfg_say(cfg, true,
+                "%s:%lu: %.*s += is not allowed; allowed are register += and exclude +=%s",
+                at->path, at->line, LONGEST_SHOWN, name, consequence(cfg, at, name));
+        return;
+    }
     if (cfg_is_policy(name)) {
         snprintf(assignment, sizeof assignment, "%s:%lu", at->path, at->line);
         cfg_policy_line(cfg, assignment, at->source, name, value);
@@ -136,9 +178,12 @@ static void take_line(struct cfg *cfg, const struct place *at, const char *name,
                 at->path, at->line, LONGEST_SHOWN, value);
         return;
     }
-    snprintf(assignment, sizeof assignment, "%s:%lu: %s = %.*s", at->path, at->line, name,
-             LONGEST_SHOWN, value);
-    cfg_set(cfg, row, value, at->source, assignment);
+    snprintf(assignment, sizeof assignment, "%s:%lu: %s %s %.*s", at->path, at->line, name,
+             adds ? "+=" : "=", LONGEST_SHOWN, value);
+    if (adds)
+        add_rules(cfg, row, value, at->source, assignment);
+    else
+        cfg_set(cfg, row, value, at->source, assignment);
 }
 
 static void read_line(struct cfg *cfg, const struct place *at, char *line)

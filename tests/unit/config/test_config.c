@@ -450,6 +450,19 @@ static void a_written_line_reads_back_as_the_same_text(void **state)
     }
 }
 
+static void a_line_of_a_file_adds_rules(void **state)
+{
+    (void)state;
+    write_file("sparseshim.conf", "exclude += count=7\n"
+                                  "register = count=1\nregister += count=2:calls=3 # why\n"
+                                  "register+=count=4,site=\"\nmin_count += 3\n");
+    struct cfg *cfg = load();
+    assert_string_equal(cfg_options(cfg)->include, "count=1; count=2:calls=3; count=4,site=\"");
+    assert_string_equal(cfg_options(cfg)->exclude, "count=7");
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "min_count += is not allowed"));
+    cfg_free(cfg);
+}
+
 static void garbage_in_files_is_reported_and_bounded(void **state)
 {
     (void)state;
@@ -522,6 +535,7 @@ int main(void)
         FRESH(tests_force_what_no_option_sets),
         FRESH(hash_agrees_for_equal_values_and_differs_for_shared_ones_only),
         FRESH(a_written_line_reads_back_as_the_same_text),
+        FRESH(a_line_of_a_file_adds_rules),
         FRESH(garbage_in_files_is_reported_and_bounded),
         FRESH(loading_leaves_errno_alone),
         FRESH(objections_say_what_is_allowed),
