@@ -27,6 +27,11 @@ import subprocess
 import sys
 import tempfile
 
+if sys.version_info < (3, 9):
+    print("sparseshim bench: this verb needs Python 3.9 or later; python3 in PATH is %d.%d" % sys.version_info[:2],
+          file=sys.stderr)
+    sys.exit(126)
+
 HERE = pathlib.Path(__file__).resolve().parent
 COMMAND = (HERE / "@COMMAND@").resolve()
 CALLS, WARM = 3, 40

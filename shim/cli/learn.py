@@ -8,13 +8,15 @@ watch a job, and write rules for its sums that look like gradients
   --OPTION=VALUE  set SPARSESHIM_OPTION for the job and in the file
 COMMAND starts the job:  sparseshim learn -- mpirun -n 8 ./train
 The job runs with MODE=learn: no result changes, and each rank records samples of its sums. The file
-has rules of REGISTER for the sums that look like gradients. All other sums are comments, with the
-reasons. Use the file by:  SPARSESHIM_CONFIG=./train.conf mpirun -n 8 sparseshim run ./train
+has rules of REGISTER for the sums that look like gradients. The rule of each other sum is a comment
+below the reason; take the '#' off to add it. Use the file by:
+  SPARSESHIM_CONFIG=./train.conf mpirun -n 8 sparseshim run ./train
 The records, up to 64 MiB a rank, lie in ./sparseshim-learn-* during the job. Ranks on other hosts
 must see that folder; it is removed at the end.
-Exit status: 0 written; 1 nothing looked like a gradient, nothing written; 2 usage; 3 the command
-failed, or the file could not be written (it goes to standard output then); 126 the site does not
-allow MODE=learn; 126 and 127 the command could not be started.
+Exit status: 0 written; 1 nothing looked like a gradient, so that the file has no rule in force, or
+nothing was recorded; 2 usage; 3 the command failed, or the file could not be written (it goes to
+standard output then); 126 the site does not allow MODE=learn; 126 and 127 the command could not be
+started.
 """
 import os
 import re
@@ -26,6 +28,10 @@ import tempfile
 import time
 from pathlib import Path
 
+if sys.version_info < (3, 9):
+    print("sparseshim learn: this verb needs Python 3.9 or later; python3 in PATH is %d.%d" % sys.version_info[:2],
+          file=sys.stderr)
+    sys.exit(126)
 sys.dont_write_bytecode = True
 import learn_judge as judge  # noqa: E402
 import learn_records as records  # noqa: E402
@@ -35,7 +41,8 @@ FIRST_LINE = "# Written by sparseshim learn"
 NOTHING, WRONG, FAILED, CANNOT_RUN, NOT_FOUND = 1, 2, 3, 126, 127
 LINE = 7500  # characters of REGISTER
 SET_HERE = ("mode", "register", "report", "report-dir", "disable")
-ROOM = {"symbol": 63, "site": 127}  # characters; longer names were cut when they were recorded
+# Characters; longer names were cut when they were recorded, or are cut before they are compared.
+ROOM = {"symbol": 63, "site": 127, "comm": 63}
 
 
 def say(text):
@@ -50,12 +57,25 @@ def wrong(text):
 # ---- rules ----
 
 
-class Group:
-    """The calls of one signature from one call site, and what they look like."""
+def pattern(what, name):
+    """A PATTERN of a rule that matches a name."""
+    return re.sub(r"[;,:\s'\"\\#]", "?", name[:ROOM[what]]) + ("*" if len(name) >= ROOM[what] else "")
 
-    def __init__(self, calls, own):
-        self.signature, self.all, self.own = own[0].signature, calls, own
+
+def matches(shape, name):
+    """True if a name matches a PATTERN, in which '*' and '?' alone have a meaning."""
+    parts = {"*": ".*", "?": "."}
+    return re.fullmatch("".join(parts.get(c, re.escape(c)) for c in shape), name, re.S) is not None
+
+
+class Group:
+    """The calls of one signature from one call site, and what they look like. `comm` is the name of their
+    communicator, "" if it has none."""
+
+    def __init__(self, calls, own, comm=""):
+        self.signature, self.all, self.own, self.comm = own[0].signature, calls, own, comm
         self.calls, self.source = judge.calls_per_step(calls, own)
+        self.joined = None  # calls per step of all sites together
         self.kind, self.reason, self.positions = judge.UNDECIDED, "", []
 
     def judge(self, most):
@@ -70,16 +90,28 @@ class Group:
                     if step > 1 and kind != judge.GRADIENT:
                         self.reason = f"call {number + 1} of {step} in a step: {verdict.reason}"
 
-    def rule(self, conditions):
-        return ",".join(conditions) + (f":calls={self.calls}" if self.calls else "")
+    def per_step(self, conditions):
+        """The calls per step that a rule with these conditions counts: those of a site if it names one."""
+        return self.calls if self.joined is None or "site" in conditions else self.joined
 
-    def place(self):
-        """The call site as a pattern of a rule; None if it is not known."""
-        for what in ("symbol", "site"):
-            name = getattr(self.signature, what)
-            if name:
-                return re.sub(r"[;,:\s'\"\\]", "?", name) + ("*" if len(name) >= ROOM[what] else "")
-        return None
+    def rule(self, conditions):
+        calls = self.per_step(conditions)
+        return ",".join(f"{key}={value}" for key, value in conditions.items()) + (f":calls={calls}" if calls else "")
+
+    def obeys(self, conditions):
+        s = self.signature
+        return (conditions["count"] == s.count and conditions.get("type", s.type) == s.type
+                and matches(conditions.get("comm", "*"), self.comm)
+                and any(matches(conditions.get("site", "*"), name) for name in (s.symbol, s.site)))
+
+    def conditions(self):
+        """Conditions that the group obeys, from the plainest on."""
+        s, count = self.signature, {"count": self.signature.count}
+        sites = [{"site": pattern(what, getattr(s, what))} for what in ("symbol", "site") if getattr(s, what)]
+        comm = {"comm": pattern("comm", self.comm)} if self.comm else {}
+        for condition in ({}, {"type": s.type}, *sites, comm, *({**comm, **site} for site in sites)):
+            for kind in ({}, {"type": s.type}):
+                yield {**count, **kind, **condition}
 
     def text(self):
         s = self.signature
@@ -88,14 +120,14 @@ class Group:
         return f"{s.count} {s.type}{site}, {len(self.own)} calls{step}"
 
 
-def judged(joined):
-    """The Groups of all communicators."""
+def judged(joined, names=None):
+    """The Groups of all communicators, whose names are known by their ids."""
     groups = []
-    for calls in joined.values():
+    for comm, calls in joined.items():
         by_signature = {}
         for call in calls:
             by_signature.setdefault(call.signature, []).append(call)
-        groups += [Group(calls, own) for own in by_signature.values()]
+        groups += [Group(calls, own, (names or {}).get(comm, "")) for own in by_signature.values()]
     samples = sum(max(1, group.calls) * min(len(group.own[0].records), judge.RANKS) for group in groups)
     for group in groups:
         group.judge(max(2 * judge.LEAST, min(judge.MOST, judge.BUDGET // max(1, samples))))
@@ -117,29 +149,42 @@ def join_sites(groups):
             calls = [without_site(call) for call in members[0].all]
             period, _ = judge.calls_per_step(calls, [call for call in calls if call.signature == signature])
             for group in members:
-                group.calls = period
+                group.joined = period
+
+
+def fits(group, conditions, groups):
+    """True if a rule with these conditions takes gradients alone, and counts the same calls per step of each."""
+    calls = group.per_step(conditions)
+    return all(other.kind == judge.GRADIENT and other.per_step(conditions) == calls
+               for other in groups if other.obeys(conditions))
+
+
+def rules_of_count(groups):
+    """The rules of the gradients among groups of the same count. A gradient that no rule tells from another sum is
+    refused. Since the rule of another gradient may take it, the rules are looked for anew then."""
+    rules, refused = {}, True
+    while refused:
+        rules, refused = {}, False
+        for group in [group for group in groups if group.kind == judge.GRADIENT]:
+            conditions = next((c for c in group.conditions() if fits(group, c, groups)), None)
+            if conditions is None:
+                group.kind, refused = judge.REFUSED, True
+                group.reason = ("looks like a gradient, but no rule tells it from another sum of its count that stays "
+                                "exact")
+            else:
+                rules[group] = group.rule(conditions)
+    return rules
 
 
 def rules_of(groups):
-    """The rules that take the gradients and nothing else, by group; gradients that no rule tells from
-    another sum are refused."""
+    """The rules that take the gradients and nothing else, by group."""
     join_sites(groups)
-    rules = {}
-    for group in [group for group in groups if group.kind == judge.GRADIENT]:
-        same = [other for other in groups if other.signature.count == group.signature.count]
-        others = [other for other in same if (other.kind, other.calls) != (judge.GRADIENT, group.calls)]
-        conditions = [f"count={group.signature.count}"]
-        if others and all(other.signature.type != group.signature.type for other in others):
-            conditions.append(f"type={group.signature.type}")
-        elif others:
-            place = group.place()
-            if place is None or any(other.place() == place for other in others):
-                group.kind = judge.REFUSED
-                group.reason = "looks like a gradient, but no rule tells it from another sum of its count that stays exact"
-                continue
-            conditions.append(f"site={place}")
-        rules[group] = group.rule(conditions)
-    return rules
+    counts, rules = {}, {}
+    for group in groups:
+        counts.setdefault(group.signature.count, []).append(group)
+    for members in counts.values():
+        rules.update(rules_of_count(members))
+    return {group: rules[group] for group in groups if group in rules}
 
 
 def shortened(rules, groups):
@@ -164,11 +209,13 @@ def shortened(rules, groups):
 
 
 def rest_of(groups):
-    """Lines on what stays exact, a rule and the reason each."""
+    """Of each sum that stays exact: the reason, and the rule that would take it."""
     for group in groups:
         if group.kind != judge.GRADIENT:
-            conditions = [f"count={group.signature.count}"] + ([f"site={group.place()}"] if group.place() else [])
-            yield f"{group.rule(conditions)}   {group.text()}: {group.reason}"
+            own = [c for c in group.conditions() if "type" not in c]
+            own = [c for c in own if "site" in c] or own
+            alone = [c for c in own if not any(other is not group and other.obeys(c) for other in groups)]
+            yield f"{group.text()}: {group.reason}", group.rule((alone or own)[0])
 
 
 def profile(ranks, groups, rules):
@@ -179,19 +226,20 @@ def profile(ranks, groups, rules):
              "# Use: SPARSESHIM_CONFIG=FILE; or put it into ~/.config/sparseshim/NAME.conf and",
              "# use SPARSESHIM_CONFIG=@NAME.", "mode = topk"]
     lines += [line for line in first.options if line.split(" ", 1)[0] not in ("mode", "register")]
-    lines += ["", "# These look like gradients:"]
+    lines += ["", "# These look like gradients:" if rules else "# Nothing looked like a gradient:"]
     lines += [f"#   {group.text()}" for group in groups if group.kind == judge.GRADIENT]
-    if any(group.calls == 0 for group in rules):
+    if any(rule.find(":calls=") < 0 for rule in rules.values()):
         lines += ["# The calls per step are not known where calls= is missing: such a rule takes effect if there are",
                   "# marks, such as a loss, between the steps; else add :calls=N."]
     text = shortened(rules, groups)
     while len("; ".join(text)) > LINE:
         lines.append(f"# No room for: {text.pop()}")
-    lines.append(f"register = {'; '.join(text)}")
+    lines.append(f"register = {'; '.join(text)}".rstrip())
     rest = list(rest_of(groups))
     if rest:
-        lines += ["", "# These stay exact. If you know that one is a gradient, add its rule to `register`, behind a ';':"]
-        lines += [f"#   {line}" for line in rest]
+        lines += ["", "# These stay exact. If you know that one is a gradient, take the '#' off its rule."]
+    for reason, rule in rest:
+        lines += [f"# {reason}", f"#register += {rule}"]
     return "\n".join(lines) + "\n"
 
 
@@ -313,30 +361,36 @@ def save(path, text):
 def conclude(job, out, command):
     ranks = sorted(job.ranks.values(), key=lambda rank: int(rank.facts.get("rank", 0)))
     joined, remarks = records.join(ranks)
-    groups = judged(joined)
+    groups = judged(joined, records.names(ranks))
     rules = rules_of(groups)
     for remark in dict.fromkeys(remarks):
         say(remark)
     if not rules:
-        say("nothing looked like a gradient, so nothing was written")
-        for line in rest_of(groups):
-            print(f"  {line}", file=sys.stderr)
+        say("nothing looked like a gradient")
+        for reason, _ in rest_of(groups):
+            print(f"  {reason}", file=sys.stderr)
+    if not groups:
         if not ranks:
             print("  no rank recorded a call: is it an MPI program with sums of at least MIN_COUNT floats or doubles, "
                   f"and do its hosts see {job.directory}?", file=sys.stderr)
         return NOTHING
+    return write(ranks, groups, rules, out, name_of(ranks, command))
+
+
+def write(ranks, groups, rules, out, name):
+    """Writes the file and tells how to use it; returns the exit status."""
     text = profile(ranks, groups, rules)
     if out == "-":
         sys.stdout.write(text)
-        return 0
-    path = Path(out or f"./{name_of(ranks, command)}.conf")
-    status = save(path, text)
-    if status == 0:
-        found = len({rule for rule in rules.values()})
-        print(f"sparseshim learn: {path}: {found} rule{'s' if found > 1 else ''} for what looks like gradients; "
-              f"{len(groups) - len(rules)} other sums stay exact, with the reasons in the file\n"
-              f"use it: SPARSESHIM_CONFIG={path if os.sep in str(path) else f'./{path}'}")
-    return status
+        return 0 if rules else NOTHING
+    path = Path(out or f"./{name}.conf")
+    status, found = save(path, text), len(set(rules.values()))
+    if status:
+        return status
+    print(f"sparseshim learn: {path}: {found or 'no'} rule{'' if found == 1 else 's'} for what looks like gradients; "
+          f"{len(groups) - len(rules)} {'other ' if rules else ''}sums stay exact, with the reasons in the file\n"
+          f"use it: SPARSESHIM_CONFIG={path if os.sep in str(path) else f'./{path}'}")
+    return 0 if rules else NOTHING
 
 
 def forbidden():

@@ -25,6 +25,7 @@ BUDGET = 24000  # samples that are looked at, of all positions together
 LONGEST = 512   # calls per step
 MIXED = 64      # calls per step that are found by their contents
 EXACT = 4       # first calls of a position, which are exact anyway
+WIDEST = 800    # octaves of energy between two calls; more is taken for as many
 FAR = 3         # octaves of energy between a call and those around it
 
 GRADIENT, REFUSED, UNDECIDED = "gradient", "refused", "undecided"
@@ -77,7 +78,8 @@ class Look:
         self.filled = [sample for sample in self.samples if sample.energy > 0]
         self.energy = mean(sample.energy for sample in self.samples)
         self.level = octaves(self.energy)
-        self.usable = bool(self.filled) and all(sample.finite for sample in self.samples)
+        self.usable = (bool(self.filled) and all(sample.finite for sample in self.samples)
+                       and math.isfinite(self.energy))
 
     @cached_property
     def inputs(self):
@@ -174,13 +176,13 @@ def turned(looks):
     kept = [(dot(total, total) - third) / pairs for total in sums]
     sizes = []
     for end in ends:
-        scales = [2 ** ((one.level - looks[0].level) / 2) for one in end]
+        scales = [2 ** (max(-WIDEST, min(WIDEST, one.level - looks[0].level)) / 2) for one in end]
         total = added([[x * scale for x in one.sum] for one, scale in zip(end, scales)])
         noise = sum(dot(one.sum, one.sum) * scale * scale for one, scale in zip(end, scales))
         sizes.append(max(dot(total, total) - noise, 1e-300))
     if min(kept) <= 0:
         return 0.0, 0.0, 0.0
-    return min(kept), dot(*sums) / third ** 2 / math.sqrt(kept[0] * kept[1]), math.log2(sizes[1] / sizes[0])
+    return min(kept), dot(*sums) / third ** 2 / math.sqrt(kept[0] * kept[1]), math.log2(sizes[1]) - math.log2(sizes[0])
 
 
 def leaps(looks):

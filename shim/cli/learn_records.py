@@ -48,11 +48,19 @@ class Signature(NamedTuple):
     callers: str  # a hash
 
 
+def is_whole(kind, size):
+    """True for the size of a record that has one."""
+    call = HEAD.size + CALL.size
+    sampled = call + SAMPLE.size + 2 * (BLOCKS + GROUPS + SKETCH)
+    return {SHORT: size == call, SAMPLED: size == sampled}.get(kind, kind in (TEXT, SITE) and size >= HEAD.size)
+
+
 class Rank:
-    """The file of one rank, as far as it has been written; `grow` reads what has come since."""
+    """The file of one rank, as far as it has been written; `grow` reads what has come since. In a file with a
+    hole, `broken` is set, and what stands behind the hole is not read."""
 
     def __init__(self, path):
-        self.path, self.data, self.used = path, b"", 0
+        self.path, self.data, self.used, self.broken = path, b"", 0, False
         self.facts, self.options, self.sites = {}, [], {0: NOWHERE}
         self.calls = {}  # by communicator: tuples, as `take` makes them
         self.most = {}   # calls by signature
@@ -61,9 +69,10 @@ class Rank:
         with open(self.path, "rb") as file:
             file.seek(len(self.data))
             self.data += file.read()
-        while self.used + HEAD.size <= len(self.data):
+        while self.used + HEAD.size <= len(self.data) and not self.broken:
             size, kind = HEAD.unpack_from(self.data, self.used)
-            if self.used + size > len(self.data):
+            self.broken = not is_whole(kind, size)
+            if self.broken or self.used + size > len(self.data):
                 break
             self.take(kind, self.used + HEAD.size, self.used + size)
             self.used += size
@@ -118,10 +127,23 @@ def read(directory, known):
     return known
 
 
+def names(ranks):
+    """Names of communicators by their ids, as rank after rank knows them."""
+    found = {}
+    for rank in ranks:
+        for fact, value in rank.facts.items():
+            if fact.startswith("comm-"):
+                found.setdefault(int(fact[5:], 16), value)
+    return found
+
+
 def join(ranks):
     """Lists of Calls, by communicator, and remarks on what cannot be joined."""
     members, joined, remarks = {}, {}, []
     for rank in ranks:
+        if rank.broken:
+            number = rank.facts.get("rank", "?")
+            remarks.append(f"the records of rank {number} are damaged; calls behind the damage do not count")
         for comm, calls in rank.calls.items():
             members.setdefault(comm, {})[calls[0][4]] = rank
     for comm, by_rank in members.items():

@@ -26,6 +26,10 @@ import csv
 import os
 import sys
 
+if sys.version_info < (3, 9):
+    print("sparseshim report: this verb needs Python 3.9 or later; python3 in PATH is %d.%d" % sys.version_info[:2],
+          file=sys.stderr)
+    sys.exit(126)
 sys.dont_write_bytecode = True
 import report_columns as columns  # noqa: E402
 import report_compare as compare  # noqa: E402

@@ -29,6 +29,7 @@ struct comm {
     uint64_t id;
     uint64_t calls, marks;
     int size, rank;
+    bool is_new; /* its name is not in the file */
 };
 
 static struct {
@@ -43,6 +44,19 @@ static struct {
 
 /* ---- communicators ---- */
 
+/* Logs once, on rank 0, that further communicators have no row. */
+static void tell_full(void)
+{
+    static bool told;
+
+    if (!told && shim.rank == 0)
+        shim_say(CFG_DEBUG_WARN,
+                 "MODE=learn: the program has made more than %d communicators; calls on further "
+                 "ones are not recorded",
+                 COMMS);
+    told = true;
+}
+
 /* Returns the row of a handle, about which MPI is not asked; NULL if there is no room. */
 static struct comm *row_of(uintptr_t handle)
 {
@@ -50,8 +64,10 @@ static struct comm *row_of(uintptr_t handle)
 
     while (c < the.comm + the.comms && c->handle != handle)
         c++;
-    if (c == the.comm + COMMS)
+    if (c == the.comm + COMMS) {
+        tell_full();
         return NULL;
+    }
     if (c == the.comm + the.comms) {
         *c = (struct comm){.handle = handle};
         the.comms++;
@@ -99,6 +115,7 @@ static bool identify(struct comm *c)
     for (int i = 0; i < the.comms; i++)
         earlier += the.comm[i].group == c->group;
     c->id = ss_mix(c->group, earlier);
+    c->is_new = c->size > 1;
     return c->size > 1;
 }
 
@@ -189,6 +206,21 @@ static bool is_open(void)
     return the.fd > 0;
 }
 
+/* Writes the name of a communicator, by which a rule may distinguish it. */
+static void append_name(struct comm *c)
+{
+    char name[MPI_MAX_OBJECT_NAME] = "", text[sizeof name + 32];
+    int length = 0;
+
+    c->is_new = false;
+    if (shim_real.Comm_get_name((MPI_Comm)c->handle, name, &length) != MPI_SUCCESS || !name[0])
+        return;
+    for (char *at = name; *at; at++)
+        *at = *at == '\n' ? '?' : *at;
+    (void)snprintf(text, sizeof text, "comm-%016llx %s\n", (unsigned long long)c->id, name);
+    append_text(SS_LEARN_TEXT, text);
+}
+
 /* Returns the number of a call site, 0 if there is no room. */
 static uint32_t site_number(const struct ss_call_site *site)
 {
@@ -210,15 +242,16 @@ static uint32_t site_number(const struct ss_call_site *site)
 
 /* ---- a call ---- */
 
-static void describe(struct ss_learn_record *r, const struct shim_call *call, enum ss_type type,
-                     bool nonblocking)
+/* recv: the receive buffer of the program; `call` may have a copy of it. */
+static void describe(struct ss_learn_record *r, const struct shim_call *call, const void *recv,
+                     enum ss_type type, bool nonblocking)
 {
     const bool in_place = shim_in_place(call);
     struct comm *c;
 
     *r = (struct ss_learn_record){.head = {SS_LEARN_SHORT, SS_LEARN_CALL},
                                   .count = (uint64_t)call->count,
-                                  .recv = (uintptr_t)call->recv,
+                                  .recv = (uintptr_t)recv,
                                   .type = (uint16_t)type};
     r->flags =
         (uint16_t)((nonblocking ? SS_LEARN_NONBLOCKING : 0) | (in_place ? SS_LEARN_IN_PLACE : 0));
@@ -242,6 +275,8 @@ static void record(struct ss_learn_record *r, const struct shim_call *call)
     pthread_mutex_lock(&the.lock);
     c = row_of(call->comm);
     if (c && identify(c) && is_open()) {
+        if (c->is_new)
+            append_name(c);
         r->comm = c->id;
         r->size = (uint32_t)c->size;
         r->rank = (uint32_t)c->rank;
@@ -278,7 +313,7 @@ int shim_learn(const struct shim_call *call, enum ss_type type, enum ss_op op, v
     if (!shim_staged_fill(&on_host, false))
         return MPI_ERR_OTHER; /* shim_staged_call raises it */
     ss_fpenv_enter_full(&saved);
-    describe(&r, &on_host, type, request != NULL);
+    describe(&r, &on_host, call->recv, type, request != NULL);
     ss_fpenv_leave_full(&saved);
     err = shim_pass_for(&on_host, SS_WHY_LEARN, request);
     if (err == MPI_SUCCESS && shim_comm_exists(call->comm)) {
