@@ -96,7 +96,7 @@ class Judgements(unittest.TestCase):
         self.assertIn("zero or not finite", self.verdict([[[0.0] * 128] * 4] * 20).reason)
 
     def test_norms_of_any_size_are_judged(self):
-        for first, middle, last in ((1e-12, 1.0, 1e-160), (1e-150, 1e150, 1e-150), (1e150, 1e-150, 1e150), (1e-11, 1.0, 1.0)):
+        for first, middle, last in ((1.0, 1e3, 1e-160), (1e-161, 1e152, 1e152), (1e152, 1e-161, 1.0), (1e-11, 1.0, 1.0)):
             calls = training()
             for i, vectors in enumerate(calls):
                 scale = first if i == 0 else middle if i < len(calls) / 2 else last
