@@ -388,7 +388,7 @@ def write(ranks, groups, rules, out, name):
     if status:
         return status
     print(f"sparseshim learn: {path}: {found or 'no'} rule{'' if found == 1 else 's'} for what looks like gradients; "
-          f"{len(groups) - len(rules)} {'other ' if rules else ''}sums stay exact, with the reasons in the file\n"
+          f"sums that stay exact, with the reasons in the file: {len(groups) - len(rules)}\n"
           f"use it: SPARSESHIM_CONFIG={path if os.sep in str(path) else f'./{path}'}")
     return 0 if rules else NOTHING
 

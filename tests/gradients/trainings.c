@@ -1,6 +1,7 @@
 /* trainings KIND [steps=STEPS] [seed=SEED]: data-parallel trainings of small networks, which sum
  * their gradients over the ranks, by batches of data that are new to every rank in every step. KIND
- * list: the names of all kinds. Prints the loss at the beginning and at the end.
+ * list: the names of all kinds. Prints the loss at the beginning and at the end, and the counts of
+ * the gradients, each of which is summed once in a step.
  */
 #include <math.h>
 #include <mpi.h>
@@ -177,10 +178,15 @@ __attribute__((noinline)) static void reduce(float *g, int n)
     MPI_Allreduce(MPI_IN_PLACE, g, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static int first_layer(void)
+{
+    return job.kind->groups > 1 ? INPUTS * HIDDEN : job.n;
+}
+
 /* Of the whole, or the layers one by one. */
 static void reduce_gradient(void)
 {
-    int first = job.kind->groups > 1 ? INPUTS * HIDDEN : job.n;
+    int first = first_layer();
 
     if (first < job.n)
         reduce(job.g + first, job.n - first);
@@ -244,6 +250,7 @@ int main(int argc, char **argv)
         end += job.step >= job.steps - 10 ? loss / 10 : 0;
     }
     if (job.rank == 0)
-        printf("loss %.3f to %.3f\n", begin, end);
+        printf("# loss %.3f to %.3f\n# counts %d %d\n", begin, end, first_layer(),
+               job.n > first_layer() ? job.n - first_layer() : first_layer());
     return MPI_Finalize();
 }

@@ -10,7 +10,8 @@ CLI=$BUILD/sparseshim
 cat >"$WORK/train.c" <<'C'
 /* Gradients of two layers; the weights averaged in each step, of the count of one of them; doubles.
  * usage: train STEPS FORM STATUS; 0 steps: without end; same: the average from the place of the
- * gradients; none: no gradients; layer: one nonblocking sum per layer, none before them on the
+ * gradients; one: from the function of the gradients, at an offset of its own; group: on a
+ * communicator of its own from the place of the gradients; none: no gradients; layer: one nonblocking sum per layer, none before them on the
  * communicator. Does not ask for a thread level. Prints a hash of all results. */
 #include <mpi.h>
 #include <stdint.h>
@@ -54,6 +55,26 @@ __attribute__((noinline)) void average(const float *in, float *out, int n)
     note(out, (size_t)n * sizeof *out);
 }
 
+static MPI_Comm comm = MPI_COMM_WORLD;
+
+/* The gradient and the average from one function, as in a library. */
+__attribute__((noinline)) void both(const float *g, float *gs, const float *w, float *ws)
+{
+    MPI_Allreduce(g, gs, A, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    note(gs, A * sizeof *gs);
+    MPI_Allreduce(w, ws, A, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    note(ws, A * sizeof *ws);
+}
+
+/* The same call and callers, on one communicator and the other. */
+__attribute__((noinline)) void in_turn(const float *const in[2], float *const out[2], const MPI_Comm on[2])
+{
+    for (volatile int i = 0; i < 2; i++) {
+        MPI_Allreduce(in[i], out[i], A, MPI_FLOAT, MPI_SUM, on[i]);
+        note(out[i], A * sizeof *out[i]);
+    }
+}
+
 static void layers(const float *g, float *gs, const float *h, float *hs)
 {
     MPI_Request request[2];
@@ -74,6 +95,10 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (strcmp(argv[2], "group") == 0) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Comm_set_name(comm, "averages of it");
+    }
     state = (uint64_t)rank + 1;
     for (int i = 0; i < A; i++)
         w[i] = (float)i / A;
@@ -87,6 +112,14 @@ int main(int argc, char **argv)
             d[i] = noise();
         if (strcmp(argv[2], "layer") == 0) {
             layers(g, gs, h, hs);
+            continue;
+        }
+        if (strcmp(argv[2], "one") == 0) {
+            both(g, gs, w, ws);
+            continue;
+        }
+        if (comm != MPI_COMM_WORLD) {
+            in_turn((const float *[]){g, w}, (float *[]){gs, ws}, (MPI_Comm[]){MPI_COMM_WORLD, comm});
             continue;
         }
         if (!none) {
@@ -134,7 +167,7 @@ learned --density=0.05 -- plain 60 0
 tap "$?" "a rule by count where the count is enough, else by function"
 has 'mode = topk' && has 'density = 0.05' && has 'min_count = 1000'
 tap "$?" "the file holds the options it was learned under"
-has '#   count=5000,site=average:calls=1   5000 float called from train+0x' &&
+has '#register += count=5000,site=average:calls=1' && has '# 5000 float called from train+0x' &&
     has "the ranks' inputs are alike in 60 of 60 calls, as in an average of weights"
 tap "$?" "what stays exact stands there, with its rule and why"
 [ -n "$bare" ] && grep -qF "$bare" "$WORK/out"
@@ -188,11 +221,28 @@ learned -- same 60 0
     has "the ranks' inputs are alike in 60 of 60 calls, as in an average of weights"
 tap "$?" "averages of weights from the site and count of gradients: neither is taken, and the file names them"
 
+# told_apart FORM RULE: a rule takes the gradient alone, in the file and in a run under it.
+told_apart() {
+    learned -- "$1" 60 0
+    [ "$STATUS" -eq 0 ] && has "$2" && has "alike in 60 of 60 calls" &&
+        SPARSESHIM_CONFIG=./train.conf within 60 "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 "$1" 0 &&
+        [ "$STATUS" -eq 0 ] && [ "$(tensors state=registered)" = 1 ] && [ "$(tensors)" = 2 ]
+}
+told_apart one 'register = count=5000,site=train+0x'
+tap "$?" "averages of weights from the function of the gradients: the offset tells them apart"
+told_apart group 'register = count=5000,comm=MPI_COMM_WORLD:calls=1' && has '#register += count=5000,site=in_turn'
+tap "$?" "averages of weights from the place of the gradients on another communicator: its name tells them apart"
+
 rm -f train.conf
 learned -- none 60 0
-[ "$STATUS" -eq 1 ] && [ ! -e train.conf ] && grep -q 'nothing looked like a gradient' "$WORK/err" &&
+[ "$STATUS" -eq 1 ] && grep -qx 'register =' train.conf && grep -q 'nothing looked like a gradient' "$WORK/err" &&
     grep -q "5000 float called from .* alike in 60 of 60 calls, as in an average of weights" "$WORK/err"
-tap "$?" "nothing looks like a gradient: exit status 1, no file, the reasons are told"
+tap "$?" "nothing looks like a gradient: exit status 1, a file without a rule in force, the reasons are told"
+sed -i 's/^#register/register/' train.conf
+SPARSESHIM_CONFIG=./train.conf within 60 "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 none 0
+[ "$STATUS" -eq 0 ] && [ "$(tensors state=registered symbol=average)" = 1 ] && ! grep -q '^sparseshim.*train.conf' "$WORK/err"
+tap "$?" "... and a rule without its '#' is in force"
+rm -f train.conf
 learned --min-count=1000000 -- plain 20 0
 [ "$STATUS" -eq 1 ] && [ ! -e train.conf ] && grep -q 'no rank recorded a call' "$WORK/err"
 tap "$?" "every buffer is smaller than MIN_COUNT: the reason is told"
