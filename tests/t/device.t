@@ -191,7 +191,7 @@ SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_MERGE=1G 
 tap_taken "... with MERGE" 50
 SPARSESHIM_ALGORITHM=split_allgather PRELOAD=$AWARE preloaded 2 device_aware alone
 tap_passed "... and sums of buffers of the host are served as ever" 23
-SPARSESHIM_MODE=learn SPARSESHIM_REPORT_DIR=$WORK/left PRELOAD=$AWARE preloaded 2 device_aware
+SPARSESHIM_MODE=learn PRELOAD=$AWARE preloaded 2 device_aware
 tap_passed "... MODE=learn reads none of them"
 said 'sums of buffers in device memory are not recorded' 1 "... and says so"
 SPARSESHIM_DEVICE=cuda SPARSESHIM_ALGORITHM=split_allgather PRELOAD=$AWARE preloaded 2 device_aware
@@ -221,6 +221,20 @@ for answer in 1 0; do
 done
 SPARSESHIM_DEVICE=cuda PRELOAD="$LIB $PROGRAMS/cuda_aware.so" preloaded 2 device_calls
 tap_passed "DEVICE=cuda: copies under such a library, too" 100
+
+# MODE=learn records the buffers of the program, not the copies, which are the same for all layers.
+ON_DEVICE=DD SPARSESHIM_MODE=learn preloaded 2 ../gradients/positives equal8 20 1 plain
+[ "$STATUS" -eq 0 ] && python3 -c '
+import sys
+sys.path.insert(0, "shim/cli")
+sys.dont_write_bytecode = True
+import learn_records
+found = [[call[1] for calls in rank.calls.values() for call in calls]
+         for rank in learn_records.read(sys.argv[1], {}).values()]
+print([(len(calls), "calls", len(set(calls)), "buffers") for calls in found])
+sys.exit([(len(calls), len(set(calls))) for calls in found] != [(160, 8)] * 2)
+' "$WORK/report" >>"$WORK/err" 2>&1
+tap "$?" "MODE=learn: eight layers in device memory have eight buffers in the records"
 
 # Files in the folder of the library.
 mkdir "$WORK/alone"

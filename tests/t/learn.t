@@ -230,7 +230,7 @@ told_apart() {
 }
 told_apart one 'register = count=5000,site=train+0x'
 tap "$?" "averages of weights from the function of the gradients: the offset tells them apart"
-told_apart group 'register = count=5000,comm=MPI_COMM_WORLD:calls=1' && has '#register += count=5000,site=in_turn'
+told_apart group 'register = count=5000,comm=MPI_COMM_WORLD:calls=1' && has '#register += count=5000,comm=averages?of?it,site=in_turn:calls=1'
 tap "$?" "averages of weights from the place of the gradients on another communicator: its name tells them apart"
 
 rm -f train.conf
