@@ -93,10 +93,10 @@ const struct cfg_option cfg_table[] = {
      "MODE=topk; for all other calls they mean auto.",
      FIELD(algorithm), true, EXPERT},
     {"NODE_AGGREGATION", CFG_CHOICE, "auto", WORDS(SS_AGGREGATION_LIST),
-     "Exact sums of communicators with several ranks on a host. on: the ranks of a host sum first, "
-     "each a slice, and only the sums of hosts go over the network. off: all ranks exchange with "
-     "all. auto: the cost model decides. With on, ALGORITHM names the collective between hosts. "
-     "Lossy calls, MERGE and device buffers are not aggregated.",
+     "Exact allreduces of communicators with several ranks on a host. on: the ranks of a host "
+     "add their vectors first, each rank a part, and only these sums go over the network; "
+     "ALGORITHM then names the algorithm between hosts. off: each rank sends to ranks of other "
+     "hosts. auto: the cost model decides. Lossy calls, MERGE and device buffers are as with off.",
      FIELD(node_aggregation), true, EXPERT},
     {"ALPHA", CFG_MEASURED, "measured", SECONDS_TEXT,
      "The latency of one message, for the cost model. If only ALPHA is given, BETA is "
@@ -104,7 +104,8 @@ const struct cfg_option cfg_table[] = {
      "bit for bit.",
      FIELD(alpha), true, EXPERT},
     {"BETA", CFG_MEASURED, "measured", "measured, or seconds per byte, 0 or more, such as 8e-8",
-     "The time per byte on the link of one rank, for the cost model: 8e-8 at 100 Mbit/s.",
+     "The time per byte on the link of one rank, for the cost model: 8e-8 at 100 Mbit/s. If "
+     "several ranks share a host, the time while all of them send.",
      FIELD(beta), true, EXPERT},
     {"REPRODUCIBLE", CFG_BOOL, "off", "on, off",
      "on: no measured time enters any choice, and runs repeat bit for bit. The cost model "
@@ -146,8 +147,9 @@ const struct cfg_option cfg_table[] = {
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto: calls that "
      "can be served run on the device, and only the elements that are sent are copied to the "
      "host. Other calls, and those that are left to the MPI library, run on copies in host "
-     "memory. cuda: as auto, also under an MPI library that is CUDA-aware; there auto is as "
-     "cpu. cpu makes no CUDA call, and is for programs whose buffers all lie in host memory.",
+     "memory. Under an MPI library that is CUDA-aware, auto leaves calls with device buffers to "
+     "it; cuda serves them there, too. cpu makes no CUDA call, and is for programs whose buffers "
+     "all lie in host memory.",
      FIELD(device), false, EXPERT},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace",
      "Messages that are logged. none: no line at all. warn: what the user should act on, some "
