@@ -11,7 +11,7 @@ cat >"$WORK/train.c" <<'C'
 /* Gradients of two layers; the weights averaged in each step, of the count of one of them; doubles.
  * usage: train STEPS FORM STATUS; 0 steps: without end; same: the average from the place of the
  * gradients; one: from the function of the gradients, at an offset of its own; group: on a
- * communicator of its own from the place of the gradients; none: no gradients; layer: one nonblocking sum per layer, none before them on the
+ * communicator of its own from the place of the gradients; none: no gradients; many: a communicator for each step; layer: one nonblocking sum per layer, none before them on the
  * communicator. Does not ask for a thread level. Prints a hash of all results. */
 #include <mpi.h>
 #include <stdint.h>
@@ -112,6 +112,13 @@ int main(int argc, char **argv)
             d[i] = noise();
         if (strcmp(argv[2], "layer") == 0) {
             layers(g, gs, h, hs);
+            continue;
+        }
+        if (strcmp(argv[2], "many") == 0) {
+            MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+            MPI_Allreduce(g, gs, A, MPI_FLOAT, MPI_SUM, comm);
+            MPI_Comm_free(&comm);
+            comm = MPI_COMM_WORLD;
             continue;
         }
         if (strcmp(argv[2], "one") == 0) {
@@ -242,6 +249,10 @@ sed -i 's/^#register/register/' train.conf
 SPARSESHIM_CONFIG=./train.conf within 60 "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 none 0
 [ "$STATUS" -eq 0 ] && [ "$(tensors state=registered symbol=average)" = 1 ] && ! grep -q '^sparseshim.*train.conf' "$WORK/err"
 tap "$?" "... and a rule without its '#' is in force"
+rm -f train.conf
+learned -- many 300 0
+[ "$(grep -c 'the program has made more than 256 communicators' "$WORK/err")" -eq 1 ]
+tap "$?" "more than 256 communicators: one line says that calls on further ones are not recorded"
 rm -f train.conf
 learned --min-count=1000000 -- plain 20 0
 [ "$STATUS" -eq 1 ] && [ ! -e train.conf ] && grep -q 'no rank recorded a call' "$WORK/err"
