@@ -223,7 +223,11 @@ SPARSESHIM_DEVICE=cuda PRELOAD="$LIB $PROGRAMS/cuda_aware.so" preloaded 2 device
 tap_passed "DEVICE=cuda: copies under such a library, too" 100
 
 # MODE=learn records the buffers of the program, not the copies, which are the same for all layers.
-ON_DEVICE=DD SPARSESHIM_MODE=learn preloaded 2 ../gradients/positives equal8 20 1 plain
+mkdir "$WORK/learned"
+ON_DEVICE=DD SPARSESHIM_MODE=learn SPARSESHIM_REPORT_DIR=$WORK/learned timeout -k 5 60 "$MPIRUN" -n 2 \
+    -genv LD_PRELOAD "$PROGRAMS/to_device.so $PRELOAD $YIELDS" "$BUILD/tests/gradients/positives" equal8 20 1 plain \
+    >"$WORK/out" 2>"$WORK/err"
+STATUS=$?
 [ "$STATUS" -eq 0 ] && python3 -c '
 import sys
 sys.path.insert(0, "shim/cli")
@@ -233,7 +237,7 @@ found = [[call[1] for calls in rank.calls.values() for call in calls]
          for rank in learn_records.read(sys.argv[1], {}).values()]
 print([(len(calls), "calls", len(set(calls)), "buffers") for calls in found])
 sys.exit([(len(calls), len(set(calls))) for calls in found] != [(160, 8)] * 2)
-' "$WORK/report" >>"$WORK/err" 2>&1
+' "$WORK/learned" >>"$WORK/err" 2>&1
 tap "$?" "MODE=learn: eight layers in device memory have eight buffers in the records"
 
 # Files in the folder of the library.

@@ -42,6 +42,7 @@ my @parts = (
     ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."
     'measured in its first call',                             # DEBUG=info
     'it is not known where this library lies',                # "the program uses CUDA, but ..."
+    'buffers in device memory as they are',                   # the same
     '%s belongs to another version of this library',          # the same
     'it is neither a regular file nor a character device',    # "... cannot be written: ..."
     'it has a second name (a hard link)',                     # the same
@@ -60,6 +61,7 @@ my @parts = (
     'Patarasuk and Yuan 2009; SparCML section 8.1',           # the same
     'SPARSESHIM_%s=%.*s is not allowed (allowed: %s)',        # sparseshim run
     'the policy of sparseshim.conf (%s on rank %d)',          # "... must be equal on all ranks and is not"
+    'SPARSESHIM_TEST (set otherwise on rank %d)',             # the same
 );
 
 # Lists of reasons that stand in messages and in the report: the manual has what they mean for top-k.
