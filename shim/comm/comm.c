@@ -134,6 +134,7 @@ void shim_comm_release(struct shim_comm *c)
         atomic_fetch_sub(&shim.privates, 1);
     c->reserved = false;
     c->core = NULL;
+    c->layout = NULL;
     c->transport_open = false;
 }
 
