@@ -228,6 +228,9 @@ def profile(ranks, groups, rules):
     lines += [line for line in first.options if line.split(" ", 1)[0] not in ("mode", "register")]
     lines += ["", "# These look like gradients:" if rules else "# Nothing looked like a gradient:"]
     lines += [f"#   {group.text()}" for group in groups if group.kind == judge.GRADIENT]
+    if rules:
+        lines += ["# A mean of noisy values that moves slowly looks the same: of an ensemble, of a Monte Carlo",
+                  "# estimate, of particles. Put a '#' before its rule."]
     if any(rule.find(":calls=") < 0 for rule in rules.values()):
         lines += ["# The calls per step are not known where calls= is missing: such a rule takes effect if there are",
                   "# marks, such as a loss, between the steps; else add :calls=N."]
