@@ -19,7 +19,7 @@ const struct cfg_option cfg_table[] = {
     {"DISABLE", CFG_BOOL, "off", "on, off",
      "on: the library does nothing. Every call passes through: the MPI library gets it "
      "unchanged. No thread starts, no file is written. Give all ranks the same value: ranks "
-     "with the library on wait for ranks with it off.",
+     "with the library on may wait for ranks with it off.",
      FIELD(disable), false, USER},
     {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile NAME.conf",
      "A further file of options, over the site's sparseshim.conf and under the environment. A "
@@ -49,9 +49,8 @@ const struct cfg_option cfg_table[] = {
      FIELD(density), true, USER},
     {"REGISTER", CFG_TEXT, "", "rules, separated by ';' or blanks",
      "MODE=topk: rules that name the sums which are gradients and may be lossy. `sparseshim "
-     "learn` finds them and writes the rules. sparseshim.conf(5) says how a rule is written, "
-     "such as count=1000000:calls=1. Empty: only buffers that the program registers itself are "
-     "lossy.",
+     "learn` finds them and writes the rules, such as count=1000000:calls=1. Empty: only buffers "
+     "that the program registers itself are lossy.",
      FIELD(include), true, USER},
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
      "MODE=topk: rules that name sums which stay exact, whatever REGISTER says.", FIELD(exclude),
@@ -67,7 +66,7 @@ const struct cfg_option cfg_table[] = {
      FIELD(value_type), true, EXPERT},
     {"QUANT_BITS", CFG_CHOICE, "off", "off, 8, 4, 2",
      "MODE=topk, for the algorithm dsar: bits per element in its second phase, in which each "
-     "rank sends a part of the sum with all elements. off: as VALUE_TYPE says.",
+     "rank sends its part of the sum densely. off: as VALUE_TYPE says.",
      FIELD(quant_bits), true, EXPERT},
     {"QUANT_FEEDBACK", CFG_BOOL, "on", "on, off",
      "How QUANT_BITS rounds. on: to nearest; the error stays in the residual. off: at random, "
@@ -105,7 +104,7 @@ const struct cfg_option cfg_table[] = {
      FIELD(alpha), true, EXPERT},
     {"BETA", CFG_MEASURED, "measured", "measured, or seconds per byte, 0 or more, such as 8e-8",
      "The time per byte on the link of one rank, for the cost model: 8e-8 at 100 Mbit/s. If "
-     "several ranks share a host, the time while all of them send.",
+     "ranks share a host: measured while all of them send.",
      FIELD(beta), true, EXPERT},
     {"REPRODUCIBLE", CFG_BOOL, "off", "on, off",
      "on: no measured time enters any choice, and runs repeat bit for bit. The cost model "
@@ -146,17 +145,17 @@ const struct cfg_option cfg_table[] = {
     {"DEVICE", CFG_CHOICE, "auto", "auto, cpu, cuda",
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto: calls that "
      "can be served run on the device, and only the elements that are sent are copied to the "
-     "host. Other calls, and those that are left to the MPI library, run on copies in host "
-     "memory. Under an MPI library that is CUDA-aware, auto leaves calls with device buffers to "
-     "it; cuda serves them there, too. cpu makes no CUDA call, and is for programs whose buffers "
-     "all lie in host memory.",
+     "host. Other blocking calls of the served functions run on copies in host memory. Under an "
+     "MPI library that is CUDA-aware, auto leaves calls with device buffers to it; cuda serves "
+     "them there, too. cpu makes no CUDA call, and is for programs whose buffers all lie in host "
+     "memory.",
      FIELD(device), false, EXPERT},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace",
      "Messages that are logged. none: no line at all. warn: what the user should act on, some "
-     "lines once per job, some from each rank (sparseshim.conf(5), MESSAGES). info: also each "
-     "decision, once per job: the communicators that are served, the sums that become lossy or "
-     "stay exact and why, the algorithm of each call signature. trace: also a line of each "
-     "rank for each call that could be served.",
+     "lines once per job, some from each rank. info: also each decision, once per job: the "
+     "communicators that are served, the sums that become lossy or stay exact and why, the "
+     "algorithm of each call signature. trace: also a line of each rank for each call that could "
+     "be served.",
      FIELD(debug), false, USER},
     {"DEBUG_FILE", CFG_TEXT, "stderr",
      "stderr, or a path; %h host, %p process, %r rank, %j job, %u user, %% a percent sign",
@@ -181,7 +180,7 @@ const struct cfg_option cfg_table[] = {
      FIELD(trace), false, EXPERT},
     {"STRICT", CFG_BOOL, "off", "on, off",
      "on: a setting that is not valid is an MPI error at the first call that could be served: "
-     "a bad value or rule, an option that is gone, an option whose default stands for want of "
+     "a bad value or rule, an option that is gone, an option that takes its default for lack of "
      "another one, a file that cannot be read. A name that is not known stays a warning. off: "
      "all of these are warnings, and the former value stands.",
      FIELD(strict), false, USER},
