@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
 """usage: sparseshim learn [--steps N] [--out FILE] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]
 watch a job, and write rules for its sums that look like gradients
-  --steps N       end the job once each rank has recorded N calls of one of its sums (default: let the
-                  job run to its end); a judgement needs 16 calls of a sum, some need 32
+  --steps N       end the job once each rank has recorded N calls of any of its sums (default: let the
+                  job run to its end); 16 or more, better 32
   --out FILE      the file to write, - for standard output (default: ./PROGRAM.conf); also -o.
                   For `python train.py` PROGRAM is train
   --OPTION=VALUE  set SPARSESHIM_OPTION for the job and in the file
 COMMAND starts the job:  sparseshim learn -- mpirun -n 8 ./train
 The job runs with MODE=learn: no result changes, and each rank records samples of its sums. The file
-has rules of REGISTER for the sums that look like gradients. The rule of each other sum is a comment
-below the reason; take the '#' off to add it. Use the file by:
+has rules of REGISTER for the sums that look like gradients. The rules of other sums are comments,
+each below the reason; remove the '#' to add one. Use the file by:
   SPARSESHIM_CONFIG=./train.conf mpirun -n 8 sparseshim run ./train
 The records, up to 64 MiB a rank, lie in ./sparseshim-learn-* during the job. Ranks on other hosts
 must see that folder; it is removed at the end.
 Exit status: 0 written; 1 nothing looked like a gradient, so that the file has no rule in force, or
 nothing was recorded; 2 usage; 3 the command failed, or the file could not be written (it goes to
-standard output then); 126 the site does not allow MODE=learn; 126 and 127 the command could not be
-started.
+standard output then); 126 MODE=learn is not allowed; 126 or 127 the command could not be started.
 """
 import os
 import re

@@ -125,12 +125,12 @@ static const char help[] =
     "prints a line,\n"
     "in seconds, bytes and shares; - if a number is not known. The algorithm dense sends the "
     "messages of\n"
-    "Rabenseifner's allreduce. Column x_dense is the least time of dense over the time of the run; "
-    "that is\n"
-    "2 floor(log2 P) alpha + 2 (P-1)/P 4N beta for P ranks and N elements. A run that would take "
-    "more than\n"
-    "--memory or --time is not made: the cost model extrapolates its line, and the note says from "
-    "where.\n"
+    "Rabenseifner's allreduce. Column x_dense is the least time of dense, 2 floor(log2 P) alpha +\n"
+    "2 (P-1)/P 4N beta for P ranks and N elements, divided by the time of the run. A run that "
+    "would take\n"
+    "more than --memory or --time is not made: the cost model extrapolates its line, and the note "
+    "says\n"
+    "from where.\n"
     "Exit status: 0; 1 a result was wrong, or a run failed; 2 usage.\n";
 
 static bool asks_for_help(int argc, char **argv)
