@@ -311,26 +311,31 @@ static struct ss_shape between_hosts(const struct ss_shape *s, const struct ss_h
     return b;
 }
 
-static const enum ss_algorithm candidates[] = {SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR,
-                                               SS_RING, SS_ALLGATHER};
-enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
+/* Returns true if the algorithm can run between hosts: exact ones of one level. */
+static bool is_candidate(const struct ss_row *row, const struct ss_shape *b, int a)
+{
+    return row && !row->global && !row->deep && (b->between == SS_AUTO || (int)b->between == a);
+}
 
 static struct ss_estimate cheapest(const struct ss_shape *b, const struct ss_history *past,
                                    enum ss_algorithm *which)
 {
+    const struct ss_row *const *rows = ss_rows(SS_KIND_ALLREDUCE);
     struct ss_estimate best = {0};
     double least = 0;
 
     if (b->size == 1)
         return best;
-    for (int i = 0; i < CANDIDATES; i++) {
-        struct ss_estimate e = ss_rows(SS_KIND_ALLREDUCE)[candidates[i]]->cost(b, past);
+    for (int a = SS_AUTO + 1; a < SS_DENSE; a++) {
+        if (!is_candidate(rows[a], b, a))
+            continue;
+        struct ss_estimate e = rows[a]->cost(b, past);
         double seconds = ss_max(e.wire, e.overlap) + e.serial;
-        if (b->between != SS_AUTO ? candidates[i] != b->between : i > 0 && seconds >= least)
+        if (least > 0 && seconds >= least)
             continue;
         least = seconds;
         best = e;
-        *which = candidates[i];
+        *which = (enum ss_algorithm)a;
     }
     return best;
 }
@@ -373,6 +378,7 @@ static struct ss_estimate cost_two_level(const struct ss_shape *s, const struct 
 /* Counts the announced entries, since the rank makes room for them. */
 static double memory(const struct ss_shape *s)
 {
+    const struct ss_row *const *rows = ss_rows(SS_KIND_ALLREDUCE);
     const struct ss_layout *l = s->layout;
     struct ss_shape b = *s;
     double most = 0;
@@ -381,8 +387,9 @@ static double memory(const struct ss_shape *s)
     b.n = s->n / (uint64_t)slices_of(l, s->n) + 16;
     b.nnz_max = at_most(s->nnz_sum, b.n);
     b.nnz_sum = at_most(s->nnz_sum, b.n * (uint64_t)l->hosts);
-    for (int i = 0; i < CANDIDATES; i++)
-        most = ss_max(most, ss_rows(SS_KIND_ALLREDUCE)[candidates[i]]->memory(&b));
+    for (int a = SS_AUTO + 1; a < SS_DENSE; a++)
+        if (is_candidate(rows[a], &b, a))
+            most = ss_max(most, rows[a]->memory(&b));
     /* a rank of a small host owns several slices */
     double own = ss_min((double)s->nnz_sum, (double)s->n);
     return ss_memory_own(s) + ss_memory_sent(s) + most +

@@ -162,7 +162,7 @@ static void steps(void)
         same = same_sum() && same;
         for (int i = 0; i < SHORT; i++) {
             given += input[i];
-            got += result[i] / size;
+            got += result[i] / (float)size;
         }
     }
     PMPI_Allreduce(MPI_IN_PLACE, &given, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
