@@ -269,6 +269,11 @@ trainings: ## three trainings, dense and top-k in paired seeds, with plots; hour
 	@$(MAKE) --no-print-directory all apps $(MPI_SO)
 	@BUILD=$(BUILD) scripts/trainings $(ARGS)
 
+bench-node: ## exact sums with several ranks on a host, on the virtual cluster (root)
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all $(BENCH)
+	@BUILD=$(BUILD) scripts/bench-node
+
 bench-topk: ## measurements of top-k on the virtual cluster (root)
 	@scripts/install-deps build demo bench
 	@$(MAKE) --no-print-directory all $(BENCH)
