@@ -317,6 +317,7 @@ static bool is_candidate(const struct ss_row *row, const struct ss_shape *b, int
     return row && !row->global && !row->deep && (b->between == SS_AUTO || (int)b->between == a);
 }
 
+/* Returns the estimate of the fastest candidate, nothing if there is one host. Sets *which. */
 static struct ss_estimate cheapest(const struct ss_shape *b, const struct ss_history *past,
                                    enum ss_algorithm *which)
 {

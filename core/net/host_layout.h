@@ -1,6 +1,6 @@
 /* The layout of a communicator's ranks on hosts. */
-#ifndef CORE_NET_LAYOUT_H
-#define CORE_NET_LAYOUT_H
+#ifndef CORE_NET_HOST_LAYOUT_H
+#define CORE_NET_HOST_LAYOUT_H
 
 #include "core/base/choices.h"
 #include "core/base/types.h"

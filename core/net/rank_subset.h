@@ -1,7 +1,7 @@
 /* A transport among some ranks of a communicator: the ranks of a host, or the owners of one slice,
  * of which each host has one (core/net/host_layout.h). */
-#ifndef CORE_NET_SUBSET_H
-#define CORE_NET_SUBSET_H
+#ifndef CORE_NET_RANK_SUBSET_H
+#define CORE_NET_RANK_SUBSET_H
 
 #include "core/net/host_layout.h"
 #include "core/net/transport.h"

@@ -81,6 +81,12 @@ static inline bool ss_settled(struct ss_exchange *x, enum ss_phase phase)
     return (x->ticket == 0 && x->refused == 0) || ss_settle(x, phase);
 }
 
+/* Returns the transport of the communicator, also while streams of a group are stepped. */
+static inline struct ss_transport *ss_exchange_all(const struct ss_exchange *x)
+{
+    return x->group && x->t == &x->group->t ? x->group->all : x->t;
+}
+
 static inline double ss_now(const struct ss_exchange *x)
 {
     return x->t->ops->now(x->t);

@@ -184,7 +184,7 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     if (chunk.nnz > 0)
         p->from = last_index(&chunk) + 1;
     coded.sender = p->rank;
-    x->t->doubts += is_doubtful(x, &chunk);
+    ss_exchange_all(x)->doubts += is_doubtful(x, &chunk);
 
     if (chunk.last) {
         finish_peer(in, p);

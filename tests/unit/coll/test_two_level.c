@@ -1,5 +1,6 @@
 /* Sums on two levels are exact and alike on all ranks for any layout of the ranks on hosts and any
  * algorithm between hosts, and the ranks of a host share the work. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -102,9 +103,37 @@ static void exact_on_any_layout(void **state)
     assert_true(sparse > 3000);
 }
 
+/* A sum that overflows inside one host: each rank finds the exception that it must raise. */
+static void an_overflow_inside_a_host_is_raised_on_all_ranks(void **state)
+{
+    enum { P = 4, N = 300, AT = 7 };
+    struct ss_settings settings = {.algorithm = SS_TWO_LEVEL, .alpha = 1e-6, .beta = 1e-9};
+    static struct sim_job job;
+    static float in[P][N], out[P][N];
+
+    (void)state;
+    job_open(&job, P, 1e-6, 1e-9, 0, &settings);
+    job_set_hosts(&job, "1122", 16);
+    in[0][AT] = in[1][AT] = 3e38f;
+    in[3][AT + 1] = 1;
+    for (int r = 0; r < P; r++) {
+        job.in[r] = in[r];
+        job.out[r] = out[r];
+    }
+    assert_true(job_call(&job, SS_F32, SS_SUM, N));
+    for (int r = 0; r < P; r++) {
+        assert_int_equal(job.status[r], SS_OK);
+        assert_true(isinf(out[r][AT]) && out[r][AT + 1] == 1);
+        assert_true(ss_call_exceptions(ss_comm_call(job.comm[r])) & SS_OVERFLOW);
+    }
+    job_close(&job);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_on_any_layout)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_on_any_layout),
+        cmocka_unit_test(an_overflow_inside_a_host_is_raised_on_all_ranks)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
