@@ -123,6 +123,10 @@ static int go_on(struct ss_call *call)
         call->revote = true;
         ss_call_drive(call, &ss_calibrate_driver);
         return SS_PENDING;
+    case SS_NEXT_HOST_SUM:
+        call->revote = true;
+        ss_call_drive(call, &ss_host_sum_driver);
+        return SS_PENDING;
     case SS_NEXT_LOOK_INPUT:
         call->revote = true;
         return start_look(call, SS_LOOK_INPUT);
@@ -159,6 +163,8 @@ static int step_driver(struct ss_call *call)
     case SS_THEN_VOTE:
         ss_call_drive(call, &ss_vote_driver);
         return SS_PENDING;
+    case SS_THEN_LOOK:
+        return start_look(call, call->f.comm->status == SS_OK ? SS_LOOK_INPUT : SS_LOOK_EXTRAS);
     case SS_THEN_DRAIN:
         call->stage = SS_STAGE_DRAIN;
         return SS_PENDING;
@@ -175,9 +181,9 @@ static int step_driver(struct ss_call *call)
 static double whole_seconds(const struct ss_feedback *f, double begin)
 {
     const struct ss_exchange *x = &f->c.x;
-    double scan = f->topk ? ss_select_cost(f) * (double)x->n : x->spans.times.scan;
+    double scan = f->topk ? ss_select_cost(f) * (double)f->select_n : x->spans.times.scan;
 
-    return scan + x->spans.times.vote + (ss_now(x) - begin) - f->aside;
+    return scan + f->host.seconds + x->spans.times.vote + (ss_now(x) - begin) - f->aside;
 }
 
 static int step_count(struct ss_call *call)

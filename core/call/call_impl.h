@@ -24,6 +24,7 @@ enum ss_stage {
 enum ss_then {
     SS_THEN_DECIDE, /* decide by the combined ballot */
     SS_THEN_VOTE,   /* vote again */
+    SS_THEN_LOOK,   /* look at the input again, and vote again */
     SS_THEN_DRAIN,  /* wait for the result, then start the next step behind the collective */
     SS_THEN_END     /* the call is over */
 };
@@ -194,6 +195,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f);
 enum ss_next {
     SS_NEXT_RECIPE,     /* the call is ready for its first step */
     SS_NEXT_CALIBRATE,  /* calibrate, and vote again */
+    SS_NEXT_HOST_SUM,   /* sum the inputs of the host, look at the sum, and vote again */
     SS_NEXT_LOOK_INPUT, /* look at the input again, and vote again */
     SS_NEXT_NATIVE,     /* hand the call to the MPI library for call->reason */
     SS_NEXT_FAIL,       /* fail, as x->failed tells */
@@ -257,6 +259,7 @@ void ss_call_drive(struct ss_call *call, const struct ss_driver *driver);
 /* Returns true if the driver has the next step. */
 bool ss_call_is_driven_by(const struct ss_call *call, const struct ss_driver *driver);
 extern const struct ss_driver ss_vote_driver, ss_calibrate_driver, ss_algorithm_driver;
+extern const struct ss_driver ss_host_sum_driver;
 extern const struct ss_driver ss_behind_driver; /* of a step that ss_behind_start has started */
 
 /* core/call/phase.c: returns the phase of a call. Sets *peer, which may be NULL, to the rank that

@@ -100,6 +100,7 @@ static void set_voted(struct ss_feedback *f)
                                    .k_max = b->k_max,
                                    .same_state = ss_ballot_same(b, SS_SAME_STATE)};
     f->c.layout = f->comm->layout;
+    f->c.by_host = f->host.done;
     f->c.agreed = f->topk ? &f->tensor->agreed : NULL;
     f->c.oktopk.repartition_period = s->repartition_period;
     f->c.oktopk.threshold_period = s->tensors.threshold_period;
@@ -130,7 +131,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     ss_plan_make(&shape, h, &call->plan);
     if (f->resting && call->plan.algorithm != SS_DENSE) { /* what it claims is voted on */
         ss_topk_wake(f);
-        return SS_NEXT_LOOK_INPUT;
+        return ss_host_sum_due(f) ? SS_NEXT_HOST_SUM : SS_NEXT_LOOK_INPUT;
     }
     if (call->plan.settled)
         ss_topk_planned(f, call->plan.algorithm == SS_DENSE);
@@ -214,7 +215,8 @@ enum ss_next ss_call_decide(struct ss_call *call)
     bool callbacks = f->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);
     bool agreed = (calibrate && !native) ||
-                  (f->woken ? ss_topk_claimed(f, b->flags) : ss_topk_vote(f, b->flags));
+                  (f->woken || f->host.done ? ss_topk_claimed(f, b->flags)
+                                            : ss_topk_vote(f, b->flags));
     if ((b->flags & SS_VOTE_ENVIRONMENT) == SS_VOTE_ENVIRONMENT)
         return to_native(call, SS_WHY_ENVIRONMENT);
     if (b->flags & SS_VOTE_OFF)
@@ -240,5 +242,7 @@ enum ss_next ss_call_decide(struct ss_call *call)
     if (calibrate)
         return SS_NEXT_CALIBRATE;
     comm->costs_agreed = true;
+    if (ss_host_sum_due(f))
+        return SS_NEXT_HOST_SUM;
     return start_recipe(call);
 }

@@ -107,6 +107,31 @@ const struct ss_driver ss_calibrate_driver = {.then = SS_THEN_VOTE,
                                               .waiting_for = calibration_waits_for,
                                               .cancel = cancel_calibration};
 
+/* ---- the sum of a host ---- */
+
+static void start_host_sum(struct ss_call *call)
+{
+    call->mark = ss_span_begin(&call->f.c.x, SS_SPAN_EXCHANGE);
+    ss_host_sum_start(&call->f);
+}
+
+/* A failure is told in the vote that follows. */
+static int step_host_sum(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+
+    if (ss_host_sum_step(&call->f) == SS_PENDING)
+        return SS_PENDING;
+    call->f.host.seconds = ss_span_end(x, SS_SPAN_EXCHANGE, call->mark) - call->mark;
+    if (x->failed < 0)
+        ss_comm_fail(call->f.comm, x->failed, x->failed_peer, x->failed_phase, call->number);
+    x->failed = 0;
+    return SS_OK;
+}
+
+const struct ss_driver ss_host_sum_driver = {
+    .then = SS_THEN_LOOK, .start = start_host_sum, .step = step_host_sum};
+
 /* ---- the algorithm ---- */
 
 static int step_algorithm(struct ss_call *call)

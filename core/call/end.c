@@ -16,10 +16,12 @@ static void book_times(struct ss_times *sum, const struct ss_times *t)
     sum->native += t->native;
 }
 
-/* Returns the density of the elements that this rank gave. */
-static double density(const struct ss_coll *c)
+/* Returns the density of the elements that this rank gave, or of those of its host's sum. */
+static double density(const struct ss_feedback *f)
 {
-    return c->in_n > 0 ? (double)c->scan.nnz / (double)c->in_n : 0;
+    const uint64_t n = f->host.done ? f->select_n : f->c.in_n;
+
+    return n > 0 ? (double)f->c.scan.nnz / (double)n : 0;
 }
 
 /* Returns true if this rank sees the whole result. */
@@ -87,7 +89,7 @@ static void book(struct ss_call *call, double native_seconds)
         r->sparse[call->plan.algorithm]++;
     if (x->number > 0 && !call->f.cannot && !call->partial) {
         r->scans++;
-        r->density_sum += density(&call->f.c);
+        r->density_sum += density(&call->f);
     }
     if (!native && !call->partial && x->failed == 0 && result_known(&call->f.c)) {
         r->fillin_calls++;
@@ -113,7 +115,7 @@ static void end_trace(const struct ss_call *call, struct ss_spans *spans)
                : call->native ? ss_reason_name(call->reason)
                               : NULL,
         .bytes = x->bytes_sent,
-        .density = x->number > 0 && !call->f.cannot && !call->partial ? density(&call->f.c) : -1,
+        .density = x->number > 0 && !call->f.cannot && !call->partial ? density(&call->f) : -1,
     };
 
     ss_spans_close(spans, &what, ss_now(x));
@@ -180,7 +182,7 @@ double ss_call_density(const struct ss_call *call)
 {
     ss_fpenv saved = ss_fpenv_enter();
     double share =
-        call->f.c.x.number > 0 && !call->f.cannot && !call->partial ? density(&call->f.c) : -1;
+        call->f.c.x.number > 0 && !call->f.cannot && !call->partial ? density(&call->f) : -1;
 
     SS_FPENV_HOLD(share);
     ss_fpenv_leave(saved);

@@ -93,7 +93,7 @@ uint64_t ss_kind_form(const struct ss_feedback *f)
 double ss_kind_density_max(const struct ss_feedback *f)
 {
     const struct ss_exchange *x = &f->c.x;
-    double n = (double)x->n, density;
+    double n = ss_topk_elements(f), density;
 
     if (f->c.kind == SS_KIND_ALLGATHER)
         n /= x->t->size;

@@ -117,8 +117,27 @@ static int start_rest(struct ss_look *look)
     return SS_OK;
 }
 
-static uint64_t largest_part(const struct ss_coll *c)
+/* Returns the most entries of the own stream in one of `parts` equal parts of n elements from
+ * `first` on. */
+static uint64_t most_of(const struct ss_coll *c, uint64_t first, uint64_t n, int parts)
 {
+    uint64_t most = 0;
+    size_t before = 0;
+
+    for (int p = 1; p <= parts; p++) {
+        const uint64_t end = first + ss_part_first(n, parts, p);
+        const size_t upto =
+            p == parts ? c->own.nnz : ss_lower_bound(c->own.idx, c->own.nnz, (uint32_t)end);
+        if (upto - before > most)
+            most = upto - before;
+        before = upto;
+    }
+    return most;
+}
+
+static uint64_t largest_part(const struct ss_feedback *f)
+{
+    const struct ss_coll *c = &f->c;
     const struct ss_exchange *x = &c->x;
     uint64_t most = 0;
     size_t before = 0;
@@ -131,6 +150,8 @@ static uint64_t largest_part(const struct ss_coll *c)
     }
     if (c->own.nnz < c->scan.nnz) /* entries that were not extracted: dense */
         return (x->n + (uint64_t)x->t->size - 1) / (uint64_t)x->t->size;
+    if (f->host.done)
+        return most_of(c, f->select_first, f->select_n, ss_topk_owners(f));
     for (int p = 1; p <= x->t->size; p++) {
         size_t upto = p == x->t->size
                           ? c->own.nnz
@@ -178,6 +199,8 @@ static int reserve(struct ss_feedback *f)
 
     if (status == SS_OK && (f->topk || f->resting))
         status = ss_agree_reserve(x);
+    if (status == SS_OK && (f->topk || f->resting) && f->tensor->hold.by_host)
+        status = ss_host_sum_reserve(f);
     if (status == SS_OK)
         status = ss_fill_reserve(&f->c);
     if (status == SS_OK && !f->comm->costs_agreed)
@@ -210,6 +233,8 @@ static int start_input(struct ss_look *look)
         ss_topk_rest(f);
         return SS_OK;
     }
+    if (ss_host_sum_due(f)) /* the entries follow from the sum */
+        return SS_OK;
     f->stays = may_stay(f);
     look->at = f->topk ? CLAIMED : sample ? SAMPLED : SCANNED;
     return f->topk ? ss_topk_select(f) : sample ? start_sample(look) : start_scan(f);
@@ -222,13 +247,14 @@ static enum ss_span look_span(const struct ss_feedback *f)
 
 static void leave_input(struct ss_look *look)
 {
-    struct ss_coll *c = &look->f->c;
-    struct ss_exchange *x = &c->x;
-    double seconds = ss_span_end(x, look_span(look->f), look->begin) - look->begin;
+    struct ss_feedback *f = look->f;
+    struct ss_exchange *x = &f->c.x;
+    const double seconds = ss_span_end(x, look_span(f), look->begin) - look->begin;
+    const uint64_t n = f->host.done ? f->select_n : f->c.in_n;
 
-    c->part_max = largest_part(&look->f->c);
-    if (c->in_n >= 4096 && !look->sampled)
-        book_cost(look->f, seconds / (double)c->in_n);
+    f->c.part_max = largest_part(f);
+    if (n >= 4096 && !look->sampled)
+        book_cost(f, seconds / (double)n);
     look->at = EXTRAS;
 }
 
@@ -294,7 +320,7 @@ void ss_call_look_start(struct ss_look *look, enum ss_look_from from)
     look->at = first[from];
     look->status = SS_OK;
     look->made_way = false;
-    if (from == SS_LOOK_EXTRAS || look->f->resting)
+    if (from == SS_LOOK_EXTRAS || look->f->resting || ss_host_sum_due(look->f))
         return;
     ss_trace_end(x, look_span(look->f)); /* begins anew if memory was short */
     look->begin = ss_span_begin(x, look_span(look->f));

@@ -39,12 +39,20 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
     shape->vote = rounds * shape->alpha;
 }
 
+/* Returns true if the host has one residual for the tensor of a lossy call. */
+static bool is_by_host(const struct ss_feedback *f, bool lossy)
+{
+    return lossy && f->tensor->hold.by_host;
+}
+
 /* Returns true if two levels are not excluded by the options or by a rank. */
 static bool may_be_deep(const struct ss_feedback *f, bool lossy)
 {
     const struct ss_settings *s = f->comm->settings;
 
-    return f->comm->layout && f->c.kind == SS_KIND_ALLREDUCE && !lossy &&
+    if (lossy)
+        return is_by_host(f, lossy);
+    return f->comm->layout && f->c.kind == SS_KIND_ALLREDUCE &&
            s->aggregation != SS_AGGREGATION_OFF && !(f->vote.ballot.flags & SS_VOTE_FLAT) &&
            (ss_layout_is_deep(f->comm->layout) || s->algorithm == SS_TWO_LEVEL);
 }
@@ -70,9 +78,12 @@ static void aggregate(struct ss_shape *shape, const struct ss_settings *s)
 {
     if (shape->forced == SS_TWO_LEVEL) {
         shape->between = SS_SPLIT_ALLGATHER;
+        shape->aggregated = shape->by_host;
         return;
     }
-    shape->aggregated = shape->deep && s->aggregation == SS_AGGREGATION_ON;
+    if (shape->by_host && ss_keeps_global(shape->forced))
+        shape->forced = SS_AUTO;
+    shape->aggregated = shape->deep && (shape->by_host || s->aggregation == SS_AGGREGATION_ON);
     if (shape->aggregated && shape->forced != SS_AUTO && shape->forced != SS_DENSE) {
         shape->between = shape->forced;
         shape->forced = SS_TWO_LEVEL;
@@ -114,6 +125,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         .coding = settings->coding,
         .forced = forced(f, lossy, deep),
         .deep = deep,
+        .by_host = is_by_host(f, lossy),
         .topk = lossy,
         .resting = f->resting,
         .k = b->k_max,
@@ -139,6 +151,8 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.meetings.schedule.fold));
     shape.alpha_inside = links[0].alpha;
     shape.beta_inside = links[0].beta;
+    if (shape.by_host) /* of the elements from which a rank claims */
+        shape.scan *= ss_topk_elements(f) / (double)x->n;
     ss_plan_see_layout(&shape, f->comm->layout);
     aggregate(&shape, settings);
     return shape;

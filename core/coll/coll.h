@@ -63,6 +63,7 @@ struct ss_coll {
     const uint32_t *bounds; /* first elements of the parts, size + 1 of them; NULL: equal parts */
     uint64_t each;          /* equal parts: elements of each; 0: ss_part_first divides */
     const struct ss_layout *layout; /* two_level: hosts of the ranks */
+    bool by_host; /* the own stream holds entries of this rank's slices, summed over its host */
 
     struct ss_scan scan; /* result of the look at the input */
     struct ss_stream own;

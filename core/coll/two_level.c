@@ -7,6 +7,9 @@
  * that owns several slices exchanges them one after the other, in ascending order, so that no two
  * ranks wait for each other.
  *
+ * If the own stream holds entries of this rank's slices only, which are claims from the sum of its
+ * host's inputs (core/feedback/host_sum.c), the first step is left out.
+ *
  * Cost on the wire between hosts: that of the algorithm of one level among H hosts for n / S
  * elements, where each input is the union of the inputs of a host.
  */
@@ -24,7 +27,11 @@ struct state {
     int slice, end; /* slice of this rank that is exchanged; behind its last one */
     struct ss_subset group;
     uint32_t *borders; /* first elements of the slices of each rank of this host; NULL: no memory */
-    struct ss_stream part; /* reduced entries of this rank's slices */
+    struct ss_stream part;  /* reduced entries of this rank's slices */
+    struct ss_stream given; /* input of the algorithm between hosts, by indices of the slice */
+    size_t claim;           /* by_host: entries of the own stream in earlier slices */
+    size_t errors;          /* by_host: rounding errors of earlier slices, */
+    size_t errors_room;     /* for which there is room */
     struct ss_scan seen;
     double begin;
     union {
@@ -38,12 +45,6 @@ _Static_assert(sizeof(struct state) <= SS_COLL_STATE_MOST, "room for the state")
 static uint64_t at_most(uint64_t value, uint64_t limit)
 {
     return value < limit ? value : limit;
-}
-
-/* Returns the number of slices of the index space. */
-static int slices_of(const struct ss_layout *l, uint64_t n)
-{
-    return (int)at_most((uint64_t)l->most, n / l->slice_least > 0 ? n / l->slice_least : 1);
 }
 
 /* Returns the first element of a slice. Slices begin at multiples of 16 elements. */
@@ -69,21 +70,24 @@ static int act_inside(struct ss_coll *c, struct state *s,
     return status;
 }
 
-/* Steps the algorithm between hosts: an allreduce of the slice among its owners, whose input lies
- * in `part` and whose result is cleared. */
+/* Steps the algorithm between hosts: an allreduce of the slice among its owners, whose input is
+ * `given` and whose result is cleared. */
 static int act_between(struct ss_coll *c, struct state *s)
 {
     struct ss_transport *all = c->x.t;
     const struct ss_stream own = c->own;
     const struct ss_voted voted = c->voted;
     const struct ss_fill fill = c->fill;
+    void *const own_error = c->claims.own_error;
     const uint64_t n = c->x.n, lo = slice_first(c, s, s->slice);
     const uint64_t slice_n = slice_first(c, s, s->slice + 1) - lo;
     unsigned char *out = c->out;
     int status;
 
     c->x.t = &s->group.t;
-    c->own = s->part;
+    c->own = s->given;
+    if (own_error)
+        c->claims.own_error = ss_at(own_error, s->claim, c->x.esize);
     c->fill = (struct ss_fill){0};
     c->out = ss_out_at(c, lo);
     c->x.n = c->out_n = slice_n;
@@ -98,11 +102,22 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->out = out;
     c->fill = fill;
     c->own = own;
+    c->claims.own_error = own_error;
     c->x.t = all;
     return status;
 }
 
 /* ---- the steps between phases ---- */
+
+/* Returns the most rounding errors of reduced parts that this rank books: those of a part of each
+ * of its slices, `own` elements together. */
+static size_t errors_most(const struct ss_coll *c, uint64_t own)
+{
+    const bool rounds =
+        c->rounding.values != SS_VALUES_SAME || c->rounding_dense.values != SS_VALUES_SAME;
+
+    return rounds ? (size_t)own : 0;
+}
 
 /* Makes room for this rank's slices and for the borders of all, which it computes. */
 static int reserve(struct ss_coll *c, struct state *s)
@@ -119,6 +134,10 @@ static int reserve(struct ss_coll *c, struct state *s)
     /* the messages of one phase at a time; the algorithm between hosts makes its own room */
     if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, ss_arena_bound(c->x.type, own)) != SS_OK)
         return SS_ERR_MEMORY;
+    s->errors_room = c->by_host ? errors_most(c, own) : 0;
+    if (ss_buf_reserve_voted(&c->x.work->slice_errors, c->x.mem,
+                             s->errors_room * (sizeof(uint32_t) + c->x.esize)) != SS_OK)
+        return SS_ERR_MEMORY;
     return ss_stream_reserve(&c->x, &s->part, SS_STREAM_BETWEEN, at_most(c->voted.nnz_sum, own));
 }
 
@@ -130,14 +149,14 @@ static int start_split(struct ss_coll *c, void *state)
 
 static void start(struct ss_coll *c, struct state *s)
 {
-    s->slices = slices_of(c->layout, c->x.n);
+    s->slices = ss_layout_slices(c->layout, c->x.n);
     ss_subset_of_host(&s->group, c->x.t, c->layout);
     s->slice = ss_layout_slice(s->group.t.rank, s->group.t.size, s->slices);
     s->end = ss_layout_slice(s->group.t.rank + 1, s->group.t.size, s->slices);
     c->x.group = &s->group;
-    if (reserve(c, s) != SS_OK || act_inside(c, s, start_split) != SS_OK)
+    if (reserve(c, s) != SS_OK || (!c->by_host && act_inside(c, s, start_split) != SS_OK))
         ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-    s->stage = SPLIT;
+    s->stage = c->by_host ? SPLIT_SENT : SPLIT;
 }
 
 /* Starts to extract the entries of elements [lo, hi) of the result, numbered from `first`. */
@@ -179,14 +198,65 @@ static void next_slice(struct ss_coll *c, struct state *s)
     if (s->slice < s->end && c->layout->hosts > 1) {
         const uint64_t lo = slice_first(c, s, s->slice);
         ss_subset_of_slice(&s->group, c->x.t, c->layout, s->slice, s->slices);
-        extract(c, s, lo, slice_first(c, s, s->slice + 1), 0);
         s->stage = REDUCED;
+        if (c->by_host)
+            return;
+        extract(c, s, lo, slice_first(c, s, s->slice + 1), 0);
         return;
     }
     ss_subset_of_host(&s->group, c->x.t, c->layout);
+    c->rounding = c->rounding_dense = (struct ss_rounding){.values = SS_VALUES_SAME};
     const uint64_t lo = own_first(c, s);
     extract(c, s, lo, slice_first(c, s, s->end), lo);
     s->stage = COLLECTED;
+}
+
+/* Hands the claims in the slice over to the algorithm between hosts, and clears the result. */
+static void give_claims(struct ss_coll *c, struct state *s)
+{
+    const uint64_t lo = slice_first(c, s, s->slice), hi = slice_first(c, s, s->slice + 1);
+    const struct ss_stream claims = ss_stream_slice(&c->own, c->x.esize, lo, hi);
+
+    s->given = (struct ss_stream){.idx = s->part.idx, .val = claims.val, .hi = hi - lo};
+    if (c->x.failed < 0)
+        return;
+    s->given.nnz = claims.nnz;
+    for (size_t i = 0; i < claims.nnz; i++)
+        s->given.idx[i] = claims.idx[i] - (uint32_t)lo;
+    ss_fill_range(c, lo, hi);
+}
+
+/* Keeps the errors of a reduced part until the end of the call, since the next slice's take their
+ * place. */
+static void keep_errors(struct ss_coll *c, struct state *s)
+{
+    const uint64_t lo = slice_first(c, s, s->slice);
+    struct ss_claims *b = &c->claims;
+    unsigned char *error = c->x.work->slice_errors.data;
+
+    s->claim += s->given.nnz;
+    if (!b->error || c->x.failed < 0)
+        return;
+    if (b->errors > s->errors_room - s->errors) {
+        ss_fail(&c->x, SS_ERR_MEMORY, s->group.t.rank, SS_PHASE_REDUCE);
+        return;
+    }
+    uint32_t *idx = (uint32_t *)(void *)(error + s->errors_room * c->x.esize);
+    for (size_t i = 0; i < b->errors; i++)
+        idx[s->errors + i] = (uint32_t)(lo + (b->idx ? b->idx[i] : b->first + i));
+    memcpy(error + s->errors * c->x.esize, b->error, b->errors * c->x.esize);
+    s->errors += b->errors;
+    b->error = NULL;
+}
+
+/* Books all errors. */
+static void book_errors(struct ss_coll *c, const struct state *s)
+{
+    const unsigned char *error = c->x.work->slice_errors.data;
+    const void *idx = error + s->errors_room * c->x.esize;
+
+    if (s->errors > 0)
+        ss_claims_book(c, idx, 0, error, s->errors);
 }
 
 /* Hands the entries of the slice over to the algorithm between hosts, and clears the result. */
@@ -194,13 +264,19 @@ static void start_between(struct ss_coll *c, struct state *s)
 {
     struct ss_backend *backend = c->x.backend;
 
+    memset(s->between, 0, sizeof s->between);
+    s->stage = BETWEEN;
+    if (c->by_host) {
+        give_claims(c, s);
+        return;
+    }
+
     if (s->seen.stored < s->seen.nnz) /* more than the vote announced */
         ss_fail(&c->x, SS_ERR_MESSAGE, s->group.t.rank, SS_PHASE_REDUCE);
     if (c->x.failed == 0 && s->part.nnz > 0)
         backend->ops->clear_at(backend, c->x.type, ss_out_at(c, slice_first(c, s, s->slice)), 0,
                                s->part.idx, s->part.nnz);
-    memset(s->between, 0, sizeof s->between);
-    s->stage = BETWEEN;
+    s->given = s->part;
 }
 
 /* Sends the own slices to the ranks of this host: sparse, if that is shorter. */
@@ -248,7 +324,7 @@ static int step_stage(struct ss_coll *c, struct state *s)
         next_slice(c, s);
         return SS_OK;
     case REDUCED:
-        if (!is_extracted(c, s))
+        if (!c->by_host && !is_extracted(c, s))
             return SS_PENDING;
         start_between(c, s);
         return SS_OK;
@@ -260,6 +336,8 @@ static int step_stage(struct ss_coll *c, struct state *s)
     case BETWEEN_SENT:
         if (ss_sends_reap(&c->x) == SS_PENDING)
             return SS_PENDING;
+        if (c->by_host)
+            keep_errors(c, s);
         s->slice++;
         next_slice(c, s);
         return SS_OK;
@@ -269,6 +347,7 @@ static int step_stage(struct ss_coll *c, struct state *s)
         if (act_inside(c, s, step_gather) == SS_PENDING || ss_sends_reap(&c->x) == SS_PENDING)
             return SS_PENDING;
         c->x.group = NULL;
+        book_errors(c, s);
         s->stage = OVER;
         return SS_OK;
     }
@@ -291,18 +370,25 @@ static struct ss_shape between_hosts(const struct ss_shape *s, const struct ss_h
                                      struct ss_history *past)
 {
     const struct ss_layout *l = s->layout;
-    const int slices = slices_of(l, s->n);
+    const int slices = ss_layout_slices(l, s->n);
     const double skew = ss_cost_skew(s), mean = (double)s->nnz_sum / s->size;
-    const double each = ss_plan_union(s, h, l->most) / slices;
     struct ss_shape b = *s;
 
     b.size = l->hosts;
     b.n = s->n / (uint64_t)slices;
     b.beta = s->beta_between * slices / l->most; /* so many ranks of a host send */
+    *past = (struct ss_history){0};
+    if (s->by_host) {
+        b.nnz_sum = s->nnz_sum / (uint64_t)slices;
+        b.nnz_max = at_most(s->nnz_max, b.n);
+        past->result_nnz = h->result_nnz / (uint64_t)slices;
+        past->result_sum = h->result_sum / (uint64_t)slices;
+        return b;
+    }
+    const double each = ss_plan_union(s, h, l->most) / slices;
     b.nnz_sum = (uint64_t)(each * l->hosts);
     b.nnz_max = (uint64_t)ss_min(each * (mean > 0 ? (double)s->nnz_max / mean : 1), (double)b.n);
     b.part_max = (uint64_t)((double)b.nnz_max / b.size * skew);
-    *past = (struct ss_history){0};
     if (h->result_sum > 0 && s->nnz_sum > 0) {
         past->result_nnz = h->result_nnz / (uint64_t)slices;
         past->result_sum =
@@ -353,12 +439,27 @@ enum ss_algorithm ss_two_level_between(const struct ss_shape *s, const struct ss
     return which;
 }
 
+/* Returns the estimate of the first step: a split of the streams, or a dense sum and another vote. */
+static struct ss_estimate cost_reduce_inside(const struct ss_shape *s, const struct ss_shape *inside)
+{
+    const double n = (double)s->n * (double)ss_type_size(s->type), others = inside->size - 1;
+    const double bytes = n * others / inside->size;
+
+    if (!s->by_host)
+        return ss_cost_split(inside);
+    return (struct ss_estimate){.wire = inside->alpha * others + inside->beta * bytes,
+                                .serial = 3 * s->backend.fill * bytes + s->vote,
+                                .bytes = bytes};
+}
+
 static struct ss_estimate cost_two_level(const struct ss_shape *s, const struct ss_history *h)
 {
     const struct ss_layout *l = s->layout;
     struct ss_history past;
     const struct ss_shape b = between_hosts(s, h, &past);
-    const double whole = ss_plan_union(s, h, s->size), slices = (double)slices_of(l, s->n);
+    const double slices = (double)ss_layout_slices(l, s->n);
+    const double whole =
+        s->by_host ? slices * ss_plan_union(&b, &past, b.size) : ss_plan_union(s, h, s->size);
     const double bytes = (l->most - 1) * ss_cost_stream_bytes(s, whole / slices, (double)b.n);
     enum ss_algorithm which;
     struct ss_estimate e = cheapest(&b, &past, &which), in;
@@ -367,7 +468,7 @@ static struct ss_estimate cost_two_level(const struct ss_shape *s, const struct 
     inside.size = l->most;
     inside.alpha = s->alpha_inside;
     inside.beta = s->beta_inside;
-    in = ss_cost_split(&inside);
+    in = cost_reduce_inside(s, &inside);
     e.wire += in.wire + ss_cost_fan(&inside, l->most - 1) + inside.beta * bytes;
     e.overlap += ss_cost_take(s, whole, l->most);
     e.serial += in.serial + ss_cost_harvest(s, (double)b.nnz_max, (double)b.n) +
@@ -385,7 +486,7 @@ static double memory(const struct ss_shape *s)
     double most = 0;
 
     b.size = l->hosts;
-    b.n = s->n / (uint64_t)slices_of(l, s->n) + 16;
+    b.n = s->n / (uint64_t)ss_layout_slices(l, s->n) + 16;
     b.nnz_max = at_most(s->nnz_sum, b.n);
     b.nnz_sum = at_most(s->nnz_sum, b.n * (uint64_t)l->hosts);
     for (int a = SS_AUTO + 1; a < SS_DENSE; a++)
@@ -393,6 +494,8 @@ static double memory(const struct ss_shape *s)
             most = ss_max(most, rows[a]->memory(&b));
     /* a rank of a small host owns several slices */
     double own = ss_min((double)s->nnz_sum, (double)s->n);
+    if (s->by_host && (s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME)) /* errors */
+        own += (double)s->n;
     return ss_memory_own(s) + ss_memory_sent(s) + most +
            2.1 * own * (4 + (double)ss_type_size(s->type));
 }

@@ -15,6 +15,16 @@ struct ss_keeping {
     struct ss_in in;
 };
 
+/* The dense sum of a host's inputs (core/feedback/host_sum.c). */
+struct ss_host_sum {
+    bool done; /* the sum is in work.host_sum, as far as this rank owns slices */
+    int sent;  /* ranks of the host that have got their slices */
+    double seconds; /* that it took */
+    struct ss_subset group;
+    struct ss_out out;
+    struct ss_in in;
+};
+
 /* Facts of tensor and input for the vote, besides the entries (core/feedback/look.c). */
 struct ss_looked {
     struct ss_tensor_ballot ballot;
@@ -55,9 +65,11 @@ struct ss_feedback {
     uint64_t topk_calls; /* registered calls of the tensor before this one */
     size_t select_stop;
     uint64_t select_first, select_n; /* the elements from which the call selects */
+    const void *select_in;           /* element select_first of the input or of the host's sum */
     struct ss_selection seen;        /* result of the selection */
     struct ss_looked looked;
     struct ss_keeping keep;
+    struct ss_host_sum host;
     struct ss_threshold threshold_before; /* the tensor's, restored if the call turns native */
     double joined; /* share of the residual that has joined the dense input, 0 = none */
     bool guarded;  /* the result is compared with the dense sum */
@@ -97,6 +109,10 @@ void ss_topk_planned(struct ss_feedback *f, bool dense);
 size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket);
 /* Returns the share of the elements to claim from every *bucket elements; 0: from all together. */
 double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket);
+/* Returns the most elements from which a rank claims. */
+double ss_topk_elements(const struct ss_feedback *f);
+/* Returns the number of ranks among which an element's entries are summed: all, or one per host. */
+int ss_topk_owners(const struct ss_feedback *f);
 /* core/feedback/stay.c. Before the claims: moves the own stream to the backend if it may stay there
  * and the backend has room for so many entries. */
 void ss_topk_stay(struct ss_feedback *f, size_t room);
@@ -127,6 +143,19 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran);
 void ss_topk_not_finite(struct ss_feedback *f);
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
+
+/* core/feedback/host_sum.c: a tensor with one residual per host (struct ss_hold). Once the ranks have
+ * voted that the call is lossy, the ranks of a host sum their inputs, each rank its slices; it then
+ * selects from the sum, and the call votes again. */
+
+/* Sets the elements of the residual that this rank holds if the host has one for the tensor. */
+void ss_host_sum_hold(const struct ss_feedback *f, struct ss_tensor_call *call);
+/* Returns true if the sum is still to be made. */
+bool ss_host_sum_due(const struct ss_feedback *f);
+int ss_host_sum_reserve(struct ss_feedback *f); /* before the vote */
+void ss_host_sum_start(struct ss_feedback *f);
+/* Returns SS_PENDING or SS_OK, and reports failures in x->failed. */
+int ss_host_sum_step(struct ss_feedback *f);
 
 /* core/feedback/kept.c. Sets f->keep and the elements left to select from. */
 void ss_keep_range(struct ss_feedback *f);

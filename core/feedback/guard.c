@@ -85,7 +85,7 @@ static void judge(struct ss_feedback *f)
     const double *sum = x->work->sketch.data, *result = sum + BUCKETS;
     struct ss_guarding *g = &f->tensor->guarding;
     double dot = 0, a = 0, b = 0, ratio = ss_bits_double(f->vote.ballot.ratio_max);
-    double share = (double)f->vote.ballot.k_max / (double)x->n, limit = MOST_RATIO / share;
+    double share = (double)f->vote.ballot.k_max / ss_topk_elements(f), limit = MOST_RATIO / share;
 
     for (int i = 0; i < BUCKETS; i++) {
         dot += sum[i] * result[i];

@@ -10,9 +10,10 @@ void ss_keep_range(struct ss_feedback *f)
 
     f->keep.first = 0;
     f->keep.count = 0;
-    f->select_first = 0;
-    f->select_n = x->n;
-    if (!rule || rule->keep == SS_KEEP_NONE)
+    f->select_first = f->tensor->hold.first;
+    f->select_n = f->tensor->hold.n;
+    f->select_in = f->c.in;
+    if (f->tensor->hold.by_host || !rule || rule->keep == SS_KEEP_NONE)
         return;
     f->keep.count = rule->keep_count;
     f->select_n = x->n - rule->keep_count;
@@ -20,6 +21,7 @@ void ss_keep_range(struct ss_feedback *f)
         f->keep.first = f->select_n;
     else
         f->select_first = rule->keep_count;
+    f->select_in = ss_at_const(f->c.in, (size_t)f->select_first, x->esize);
 }
 
 uint64_t ss_keep_code(const struct ss_feedback *f)
@@ -28,6 +30,8 @@ uint64_t ss_keep_code(const struct ss_feedback *f)
         return 0;
     if (!f->topk) /* a rule that keeps all */
         return UINT64_MAX;
+    if (f->tensor->hold.by_host)
+        return UINT64_MAX - 1;
     return f->keep.count * 2 + (f->keep.first == 0 && f->keep.count > 0);
 }
 

@@ -55,9 +55,31 @@ static bool sum_is_finite(const struct ss_feedback *f)
     return ss_root(input) + ss_root(kept) < most / 2;
 }
 
-void ss_look_on(struct ss_feedback *f)
+/* Counts elements of the input, with the residual where this rank holds it. A residual per host lies
+ * on the host backend, which answers at once. */
+static void count_not_finite(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
+    const struct ss_hold *hold = &f->tensor->hold;
+    const uint64_t end = hold->first + hold->n;
+    size_t before = 0, behind = 0;
+
+    if (hold->by_host) {
+        x->backend->ops->not_finite(x->backend, x->type, f->c.in, NULL, (size_t)hold->first,
+                                    &before);
+        x->backend->ops->not_finite(x->backend, x->type,
+                                    ss_at_const(f->c.in, (size_t)end, x->esize), NULL,
+                                    (size_t)(x->n - end), &behind);
+    }
+    x->ticket = x->backend->ops->not_finite(
+        x->backend, x->type, ss_at_const(f->c.in, (size_t)hold->first, x->esize),
+        ss_residual_values(f->tensor), (size_t)hold->n, &f->looked.not_finite);
+    if (hold->by_host)
+        f->looked.not_finite += before + behind;
+}
+
+void ss_look_on(struct ss_feedback *f)
+{
     struct ss_looked *l = &f->looked;
 
     if (!f->tensor)
@@ -72,7 +94,5 @@ void ss_look_on(struct ss_feedback *f)
         return;
     f->input_square = l->input_square;
     if (!sum_is_finite(f))
-        x->ticket =
-            x->backend->ops->not_finite(x->backend, x->type, f->c.in, ss_residual_values(f->tensor),
-                                        (size_t)x->n, &l->not_finite);
+        count_not_finite(f);
 }

@@ -92,6 +92,7 @@ void ss_topk_find(struct ss_feedback *f)
     };
     struct ss_tensor_call call = call_of(f, &subject);
 
+    ss_host_sum_hold(f, &call);
     f->tensor = ss_tensor_find(comm->tensors, &call, &f->found);
     f->tensor_short = !f->tensor;
     if (f->cannot)
@@ -108,6 +109,7 @@ void ss_topk_start(struct ss_feedback *f)
     f->stuck = !follow(f);
     ss_tensor_begin(f->tensor);
     ss_keep_range(f);
+    f->stuck = f->stuck || (f->tensor->hold.by_host && f->c.x.backend != &ss_host);
     f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < f->c.x.n && !f->stuck;
     f->topk_calls = f->topk ? f->tensor->registered_calls - 1 : 0;
     if (f->topk && f->tensor->rest.resting && must_be_sparse(f))
@@ -155,6 +157,21 @@ static size_t wanted_of_all(const struct ss_feedback *f, size_t k, uint64_t buck
     return bucket > 0 ? k * (size_t)((f->select_n + bucket - 1) / bucket) : k;
 }
 
+double ss_topk_elements(const struct ss_feedback *f)
+{
+    const double n = (double)f->c.x.n;
+
+    if (!f->tensor || !f->tensor->hold.by_host)
+        return n;
+    const int slices = ss_layout_slices(f->comm->layout, f->c.x.n);
+    return n * ss_layout_most_slices(f->comm->layout, slices) / slices;
+}
+
+int ss_topk_owners(const struct ss_feedback *f)
+{
+    return f->tensor->hold.by_host ? f->comm->layout->hosts : f->c.x.t->size;
+}
+
 void ss_topk_rest(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
@@ -163,7 +180,7 @@ void ss_topk_rest(struct ss_feedback *f)
 
     f->k = wanted_of_all(f, k, bucket);
     f->c.scan = (struct ss_scan){.nnz = f->k < x->n ? f->k : (size_t)x->n, .stop = (size_t)x->n};
-    f->c.part_max = f->c.scan.nnz / (uint64_t)x->t->size + 1;
+    f->c.part_max = f->c.scan.nnz / (uint64_t)ss_topk_owners(f) + 1;
 }
 
 static void guard(struct ss_feedback *f)
@@ -181,7 +198,7 @@ int ss_topk_select(struct ss_feedback *f)
     struct ss_selection *seen = &f->seen;
     uint64_t bucket;
     size_t k = ss_topk_wanted(f, &bucket), n = (size_t)f->select_n, first = (size_t)f->select_first;
-    const void *g = ss_at_const(c->in, first, x->esize);
+    const void *g = f->select_in;
     void *r = ss_residual_at(t, first);
 
     f->k = wanted_of_all(f, k, bucket);
@@ -423,8 +440,7 @@ void ss_topk_undo(struct ss_feedback *f)
 
     if (!f->claimed)
         return;
-    x->backend->ops->undo(x->backend, x->type,
-                          ss_at_const(c->in, (size_t)f->select_first, x->esize),
+    x->backend->ops->undo(x->backend, x->type, f->select_in,
                           ss_residual_at(f->tensor, f->select_first), f->select_stop,
                           (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
     f->tensor->threshold = f->threshold_before;
@@ -445,7 +461,13 @@ void ss_topk_fail(struct ss_feedback *f)
 
 static double off(uint64_t selected, uint64_t k)
 {
-    return (double)(selected > k ? selected - k : k - selected) / (double)k;
+    return k > 0 ? (double)(selected > k ? selected - k : k - selected) / (double)k : 0;
+}
+
+/* Returns the elements from which this rank claims, 1 or more. */
+static double held(const struct ss_tensor *t)
+{
+    return t->hold.n > 0 ? (double)t->hold.n : 1;
 }
 
 /* Adds a point to the series for the report, unless memory is short. */
@@ -467,7 +489,7 @@ static void note_point(struct ss_feedback *f)
     const ss_magnitude least = t->threshold.magnitude;
     ss_series_add(series, &(struct ss_series_point){
                               .call = (double)t->calls,
-                              .density = (double)f->c.own.nnz / (double)f->c.x.n,
+                              .density = (double)f->c.own.nnz / held(t),
                               .threshold = least > 0 ? ss_magnitude_value(t->type, least) : NAN,
                               .residual = ss_root(ss_residual_square(t)),
                               .input = ss_root(f->input_square),
@@ -477,7 +499,6 @@ static void note_point(struct ss_feedback *f)
 void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
 {
     struct ss_coll *c = &f->c;
-    struct ss_exchange *x = &c->x;
     struct ss_tensor *t = f->tensor;
 
     if (!t)
@@ -488,8 +509,9 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
         t->stats.topk_calls++;
         if (t->lossy_since == 0)
             t->lossy_since = t->calls;
-        t->stats.density_sum += (double)c->own.nnz / (double)x->n;
-        t->stats.asked_sum += (double)f->k / (double)x->n;
+        const double n = held(t);
+        t->stats.density_sum += (double)c->own.nnz / n;
+        t->stats.asked_sum += (double)f->k / n;
         t->stats.off_sum += off(c->own.nnz, f->k);
         if (ss_keeps_global(ran)) {
             t->stats.global_calls++;

@@ -72,9 +72,26 @@ void ss_layout_free(struct ss_layout *layout)
     free(layout);
 }
 
+int ss_layout_slices(const struct ss_layout *l, uint64_t n)
+{
+    const uint64_t most = n / l->slice_least > 0 ? n / l->slice_least : 1;
+
+    return (uint64_t)l->most < most ? l->most : (int)most;
+}
+
 int ss_layout_slice(int local, int count, int slices)
 {
     return (local * slices + count - 1) / count;
+}
+
+int ss_layout_most_slices(const struct ss_layout *l, int slices)
+{
+    int least = l->most;
+
+    for (int h = 0; h < l->hosts; h++)
+        if (ss_layout_count(l, h) < least)
+            least = ss_layout_count(l, h);
+    return (slices + least - 1) / least;
 }
 
 int ss_layout_owner(const struct ss_layout *l, int host, int slice, int slices)

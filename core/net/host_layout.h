@@ -40,10 +40,14 @@ static inline bool ss_layout_is_deep(const struct ss_layout *l)
     return l && l->hosts > 1 && l->most > 1;
 }
 
+/* Returns the number of slices of an index space of n elements. */
+int ss_layout_slices(const struct ss_layout *layout, uint64_t n);
 /* An index space is cut into slices. Each host deals all slices to its ranks in order: a rank owns
  * consecutive ones, or none. Returns the first slice of rank `local` among `count` ranks; `count`
  * as `local` gives the number of slices. */
 int ss_layout_slice(int local, int count, int slices);
+/* Returns the most slices that one rank owns. */
+int ss_layout_most_slices(const struct ss_layout *layout, int slices);
 /* Returns the rank of a host that owns a slice. */
 int ss_layout_owner(const struct ss_layout *layout, int host, int slice, int slices);
 

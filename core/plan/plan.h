@@ -48,6 +48,7 @@ struct ss_shape {
     const struct ss_layout *layout;   /* hosts of the ranks, NULL: one rank on each */
     bool deep;                        /* an algorithm on two levels may run */
     bool aggregated;                  /* no sparse algorithm on one level may run */
+    bool by_host; /* the entries are claims from sums of hosts (core/feedback/host_sum.c) */
     enum ss_algorithm between;        /* forced between hosts, SS_AUTO: choose */
     double beta_between;              /* of messages between hosts; beta is a mean over all peers */
     double alpha_inside, beta_inside; /* of messages inside a host */

@@ -1,14 +1,22 @@
 /* The residual, reached through the operations of its backend. */
 #include "core/tensor/residual.h"
 
+#include <string.h>
+
 #include "core/compute/vector.h"
 #include "core/tensor/tensor_impl.h"
+
+/* Returns the bytes of a residual: one element if this rank holds none, so that it is there. */
+static size_t bytes_of(const struct ss_tensor *t)
+{
+    return (size_t)(t->hold.n > 0 ? t->hold.n : 1) * ss_type_size(t->type);
+}
 
 void *ss_residual_at(struct ss_tensor *t, uint64_t first)
 {
     char *values = t->residual.values.data;
 
-    return values ? values + (size_t)first * ss_type_size(t->type) : NULL;
+    return values ? values + (size_t)(first - t->hold.first) * ss_type_size(t->type) : NULL;
 }
 
 const void *ss_residual_values(const struct ss_tensor *t)
@@ -20,7 +28,7 @@ int ss_residual_read(const struct ss_tensor *t, void *to)
 {
     struct ss_backend *p = t->residual.backend;
 
-    return ss_backend_wait(p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->n, to));
+    return ss_backend_wait(p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->hold.n, to));
 }
 
 bool ss_residual_make(struct ss_tensor *t)
@@ -29,8 +37,8 @@ bool ss_residual_make(struct ss_tensor *t)
 
     if (values->data)
         return true;
-    if (t->residual.backend->ops->make(t->residual.backend, t->owner->mem, values,
-                                       (size_t)t->n * ss_type_size(t->type)) != SS_OK)
+    if (t->residual.backend->ops->make(t->residual.backend, t->owner->mem, values, bytes_of(t)) !=
+        SS_OK)
         return false;
     struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
     lane->residuals++;
@@ -50,7 +58,7 @@ void ss_residual_drop(struct ss_tensor *t)
 void ss_residual_clear(struct ss_tensor *t)
 {
     t->residual.backend->ops->clear(t->residual.backend, t->type, t->residual.values.data,
-                                    (size_t)t->n);
+                                    (size_t)t->hold.n);
     t->residual.square = 0;
 }
 
@@ -58,7 +66,7 @@ ss_ticket ss_residual_measure(const struct ss_tensor *t, double *square)
 {
     struct ss_backend *p = t->residual.backend;
 
-    return p->ops->square(p, t->type, t->residual.values.data, (size_t)t->n, square);
+    return p->ops->square(p, t->type, t->residual.values.data, (size_t)t->hold.n, square);
 }
 
 void ss_residual_measured(struct ss_tensor *t, double square)
@@ -90,8 +98,8 @@ void ss_residual_claimed(struct ss_tensor *t, double square)
 
 void ss_residual_add(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count)
 {
-    t->residual.backend->ops->add_at(t->residual.backend, t->type, t->residual.values.data, 0, idx,
-                                     val, count);
+    t->residual.backend->ops->add_at(t->residual.backend, t->type, t->residual.values.data,
+                                     (uint32_t)t->hold.first, idx, val, count);
 }
 
 void ss_residual_return(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count)
@@ -108,8 +116,16 @@ void ss_residual_add_dense(struct ss_tensor *t, uint64_t first, const void *val,
 
 void ss_residual_join(const struct ss_tensor *t, const void *in, void *out, double share)
 {
-    t->residual.backend->ops->join(t->residual.backend, t->type, in, t->residual.values.data, out,
-                                   (size_t)t->n, share);
+    const size_t esize = ss_type_size(t->type), first = (size_t)t->hold.first * esize,
+                 held = (size_t)t->hold.n * esize, end = first + held;
+
+    if (in != out && t->hold.by_host) {
+        memcpy(out, in, first);
+        memcpy((char *)out + end, (const char *)in + end, (size_t)t->n * esize - end);
+    }
+    t->residual.backend->ops->join(t->residual.backend, t->type, (const char *)in + first,
+                                   t->residual.values.data, (char *)out + first, (size_t)t->hold.n,
+                                   share);
 }
 
 void ss_residual_leave(struct ss_tensor *t, double share)
@@ -121,7 +137,7 @@ void ss_residual_leave(struct ss_tensor *t, double share)
         return;
     }
     t->residual.backend->ops->leave(t->residual.backend, t->type, t->residual.values.data,
-                                    (size_t)t->n, share);
+                                    (size_t)t->hold.n, share);
     t->residual.square *= left * left;
 }
 
@@ -130,7 +146,7 @@ void ss_residual_scale(struct ss_tensor *t, double factor)
     if (!ss_residual_there(t))
         return;
     t->residual.backend->ops->scale(t->residual.backend, t->type, t->residual.values.data,
-                                    (size_t)t->n, factor);
+                                    (size_t)t->hold.n, factor);
     t->residual.square *= factor * factor;
     ss_threshold_scale(&t->threshold, t->type, factor);
 }
@@ -156,7 +172,7 @@ double ss_residual_give_up(struct ss_tensor *t)
 int ss_residual_move(struct ss_tensor *t, struct ss_backend *to)
 {
     struct ss_backend *from = t->residual.backend;
-    size_t bytes = (size_t)t->n * ss_type_size(t->type);
+    size_t bytes = bytes_of(t);
     struct ss_buf moved = {0}, copy = {0};
     int status = SS_OK;
 
@@ -171,7 +187,7 @@ int ss_residual_move(struct ss_tensor *t, struct ss_backend *to)
         if (status == SS_OK)
             status = to->ops->make(to, t->owner->mem, &moved, bytes);
         if (status == SS_OK) {
-            to->ops->write(to, t->type, moved.data, copy.data, (size_t)t->n);
+            to->ops->write(to, t->type, moved.data, copy.data, (size_t)t->hold.n);
             from->ops->drop(from, &t->residual.values);
             t->residual.values = moved;
         }
@@ -202,15 +218,22 @@ bool ss_residual_renew(struct ss_tensor *t)
     return made;
 }
 
+static bool holds_same(const struct ss_tensor *a, const struct ss_tensor *b)
+{
+    return a->hold.by_host == b->hold.by_host && a->hold.first == b->hold.first &&
+           a->hold.n == b->hold.n;
+}
+
 bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
 {
-    if (!ss_residual_there(from) || ss_residual_move(from, to->residual.backend) != SS_OK)
+    if (!ss_residual_there(from) || !holds_same(from, to) ||
+        ss_residual_move(from, to->residual.backend) != SS_OK)
         return false;
     if (!ss_residual_there(from)) /* lost on the way */
         return true;
     if (ss_residual_there(to)) {
         to->residual.backend->ops->add(to->residual.backend, to->type, to->residual.values.data,
-                                       from->residual.values.data, (size_t)to->n);
+                                       from->residual.values.data, (size_t)to->hold.n);
         /* A bound, until the next call measures. */
         to->residual.square = 2 * (to->residual.square + from->residual.square);
         ss_residual_drop(from);

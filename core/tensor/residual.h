@@ -12,11 +12,14 @@ static inline bool ss_residual_there(const struct ss_tensor *t)
 {
     return t->residual.values.data != NULL;
 }
-/* Returns the elements from `first` on, NULL if there is no residual. The selection claims from
+/* All indices are those of the tensor. A residual per host holds a range of them (struct ss_hold);
+ * the caller keeps within it.
+ *
+ * Returns the elements from `first` on, NULL if there is no residual. The selection claims from
  * them and then calls ss_residual_claimed. */
 void *ss_residual_at(struct ss_tensor *t, uint64_t first);
 const void *ss_residual_values(const struct ss_tensor *t);
-/* Copies the residual to the host; waits for its device. */
+/* Copies the elements that this rank holds to the host; waits for their device. */
 int ss_residual_read(const struct ss_tensor *t, void *to);
 
 /* Makes a residual of zeros if there is none; returns false if memory is short. */
@@ -44,7 +47,8 @@ void ss_residual_return(struct ss_tensor *t, const uint32_t *idx, const void *va
 void ss_residual_add(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count);
 void ss_residual_add_dense(struct ss_tensor *t, uint64_t first, const void *val, size_t count);
 
-/* Sets out = in + share * residual; ss_residual_leave then takes that share from the residual. */
+/* Sets out = in + share * residual, for all elements of the tensor; ss_residual_leave then takes
+ * that share from the residual. */
 void ss_residual_join(const struct ss_tensor *t, const void *in, void *out, double share);
 void ss_residual_leave(struct ss_tensor *t, double share);
 
@@ -65,7 +69,8 @@ double ss_residual_give_up(struct ss_tensor *t);
 bool ss_residual_renew(struct ss_tensor *t);
 
 /* Adds the residual of `from` to that of `to`, one rounding per element, or hands it over as it is
- * if `to` has none. Returns false if the residual could not move to the backend of `to`. */
+ * if `to` has none. Returns false if the residual could not move to the backend of `to`, or if the
+ * two hold different elements. */
 bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to);
 
 #endif

@@ -273,6 +273,10 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
     const char *equals = memchr(s.at, '=', s.length);
     struct span key = {s.at, equals ? (size_t)(equals - s.at) : s.length};
 
+    if (p->with_settings && is(s, "node")) {
+        r->node = true;
+        return;
+    }
     if (!p->with_settings) {
         complain(p, s.at, "only a rule of REGISTER takes settings such as '%.*s'", (int)s.length,
                  s.at);
@@ -285,7 +289,7 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
         }
     complain(p, s.at,
              "'%.*s' is no setting: allowed are density=D, k=K/B, algorithm=NAME, keep=first:N, "
-             "keep=last:N and calls=N, each after ':'",
+             "keep=last:N, calls=N and node, each after ':'",
              (int)s.length, s.at);
 }
 

@@ -5,6 +5,7 @@
  *     condition  = '*' | count=N | count=[LO]:[HI] | type=float | type=double
  *                | comm=PATTERN | site=PATTERN
  *     setting    = density=D | k=K/B | algorithm=NAME | keep=first:N | keep=last:N | calls=N
+ *                | node
  *
  * All conditions of a rule must hold; LO and HI are included; '*' holds always. In a PATTERN '*'
  * stands for any text and '?' for any one character. Write '?' for a separator, a ',' or a ':'
@@ -37,6 +38,7 @@ struct ss_rule {
     enum ss_algorithm algorithm;
     enum ss_keep keep; /* the first or last keep_count elements are sent exactly */
     uint64_t keep_count;
+    bool node; /* one residual per host */
     uint32_t calls; /* per step, of each signature, and of each site if the rule names one; 0 = not
                        given (core/identity/identity.h) */
 };

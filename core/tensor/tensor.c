@@ -283,6 +283,12 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
         snprintf(t->symbol, sizeof t->symbol, "%s", subject->symbol);
     insert(t);
     ss_tensor_admit(t, subject);
+    t->hold = (struct ss_hold){.n = t->n};
+    if (call->has_slices && (call->slices.by_host || (t->rule && t->rule->node)) &&
+        !(t->rule && t->rule->keep != SS_KEEP_NONE)) {
+        t->hold = call->slices;
+        t->hold.by_host = true;
+    }
     return t;
 }
 

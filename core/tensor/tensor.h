@@ -62,6 +62,14 @@ struct ss_residual {
     double norm;                /* last computed for a report */
 };
 
+/* The elements whose residual a rank holds. One residual per rank: all elements on each rank. One
+ * residual per host: the elements of this rank's slices (core/net/host_layout.h), since the sum of
+ * the host's inputs is what is selected from. Fixed when the tensor is made. */
+struct ss_hold {
+    bool by_host;
+    uint64_t first, n;
+};
+
 /* Numbers of a tensor's calls (core/tensor/tensor.c). */
 struct ss_call_history {
     uint32_t period;        /* of the last call, 0: unknown */
@@ -116,6 +124,7 @@ struct ss_tensor {
     enum ss_type type;
     enum ss_op op;
     uint64_t n; /* elements */
+    struct ss_hold hold;
 
     enum ss_tensor_state state;
     enum ss_tensor_reason reason;
@@ -183,6 +192,9 @@ struct ss_tensor_call {
     enum ss_op op;
     uint64_t n;
     const struct ss_rule_subject *subject; /* NULL: by count and type alone */
+    struct ss_hold slices; /* if the residual can be the host's: the elements of this rank; by_host:
+                              it is, whatever the rule says */
+    bool has_slices;
     uint64_t
         marks; /* small allreduces on the communicator so far that ss_tensor_find did not see */
 };

@@ -153,13 +153,23 @@ static inline const void *training_residual(const struct training *t, int rank)
     return remote ? values - t->job.far : values;
 }
 
+/* Returns element i of the residual on a rank; 0 if another rank holds it for the host. */
+static inline double training_kept(const struct training *t, int rank, size_t i)
+{
+    const struct ss_tensor *tensor = ss_tensors_first(t->job.comm[rank]->tensors);
+    const void *values = training_residual(t, rank);
+
+    if (!values || i < tensor->hold.first || i >= tensor->hold.first + tensor->hold.n)
+        return 0;
+    return get(t->type, values, i - (size_t)tensor->hold.first);
+}
+
 static inline long double training_left(const struct training *t, size_t i)
 {
     long double left = 0;
 
     for (int r = 0; r < t->job.size; r++)
-        if (training_residual(t, r))
-            left += (long double)get(t->type, training_residual(t, r), i);
+        left += (long double)training_kept(t, r, i);
     return left;
 }
 
@@ -201,8 +211,8 @@ static inline void expect_same_bits(const struct training *a, const struct train
 static inline bool training_drained(const struct training *t)
 {
     for (int r = 0; r < t->job.size; r++)
-        for (size_t i = 0; training_residual(t, r) && i < t->n; i++)
-            if (get(t->type, training_residual(t, r), i) != 0)
+        for (size_t i = 0; i < t->n; i++)
+            if (training_kept(t, r, i) != 0)
                 return false;
     return true;
 }

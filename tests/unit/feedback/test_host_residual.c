@@ -1,0 +1,253 @@
+/* Top-k with one residual per host: nothing is lost, all ranks get the same bits, and a job of
+ * several ranks per host acts like a job of one rank per host on the hosts' sums. */
+#include <stdio.h>
+
+#include "tests/unit/support/training.h"
+
+enum { N = 1100, STEPS = 7 };
+
+static const char *const layouts[] = {"1122",   "1212",     "112",      "111222",   "123123",
+                                      "111223", "1223",     "12222",    "11223344", "111112",
+                                      "112131", "11112222", "123412341"};
+static const enum ss_algorithm algorithms[] = {SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
+                                               SS_DSAR, SS_RING,               SS_ALLGATHER};
+#define LENGTH(a) (sizeof(a) / sizeof(a)[0])
+
+static struct ss_settings settings_of(enum ss_algorithm algorithm)
+{
+    struct ss_settings settings = training_settings(algorithm);
+
+    settings.density = 0.03;
+    settings.beta = 1e-6; /* sparse is faster */
+    settings.aggregation = SS_AGGREGATION_ON;
+    settings.tensors.threshold_period = 4;
+    return settings;
+}
+
+static void open_on(struct training *t, const char *layout, enum ss_type type, uint64_t slice,
+                    uint64_t seed, struct ss_settings settings)
+{
+    training_open(t, (int)strlen(layout), type, N, seed, settings);
+    job_set_hosts(&t->job, layout, slice);
+}
+
+/* Values between -1 and 1, a few of them large. */
+static double value(uint64_t step, uint64_t rank, uint64_t i)
+{
+    const uint64_t h = mix(step * 1000003 + rank * 7919 + i * 104729 + 1);
+    const double u = (double)(h >> 11) / 9007199254740992.0 * 2 - 1;
+
+    return u * (h % 16 == 0 ? 1 : 0.05);
+}
+
+static void draw(struct training *t, uint64_t step)
+{
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < t->n; i++)
+            put(t->type, t->gradient[r], i, value(step, (uint64_t)r, i));
+}
+
+static const struct ss_tensor *tensor_of(const struct training *t, int rank)
+{
+    return ss_tensors_first(t->job.comm[rank]->tensors);
+}
+
+static void expect_two_levels(const struct training *t)
+{
+    for (int r = 0; r < t->job.size; r++) {
+        assert_true(tensor_of(t, r)->hold.by_host);
+        assert_int_equal(ss_call_algorithm(ss_comm_call(t->job.comm[r])), SS_TWO_LEVEL);
+    }
+}
+
+/* ---- nothing is lost ---- */
+
+static void nothing_is_lost_on_any_layout(void **state)
+{
+    static struct training t;
+    uint64_t number = 0;
+
+    (void)state;
+    for (size_t l = 0; l < LENGTH(layouts); l++)
+        for (size_t a = 0; a < LENGTH(algorithms); a++)
+            for (int values = 0; values < SS_VALUE_TYPES; values++) {
+                const uint64_t h = mix(++number);
+                struct ss_settings settings = settings_of(algorithms[a]);
+                char text[80];
+
+                settings.values = (enum ss_values)values;
+                if (h & 1 && algorithms[a] == SS_DSAR)
+                    settings.quant = SS_VALUES_Q8;
+                snprintf(text, sizeof text, "%s, %s, values %s", layouts[l],
+                         ss_algorithm_name(algorithms[a]), ss_values_name(settings.values));
+                open_on(&t, layouts[l], h & 2 ? SS_F64 : SS_F32, h & 4 ? 64 : 256,
+                        h & 8 ? h : 0, settings);
+                for (uint64_t s = 0; s < STEPS; s++) {
+                    draw(&t, s);
+                    training_step(&t, s % 3 == 2);
+                    if (t.job.status[0] == SS_OK)
+                        expect_two_levels(&t);
+                }
+                if (t.sparse < STEPS - 1)
+                    fail_msg("%s: %d of %d calls sparse", text, t.sparse, STEPS);
+                expect_conservation(&t, text);
+                if (h & 16 && settings.values == SS_VALUES_SAME) {
+                    assert_true(training_drain(&t, 3000) < 3000);
+                    expect_conservation(&t, text);
+                }
+                training_close(&t);
+            }
+}
+
+/* ---- like one rank per host ---- */
+
+/* With one slice, the results are those of a job whose ranks are the hosts and whose inputs are the
+ * hosts' sums, bit for bit. */
+static void several_ranks_per_host_act_like_one(void **state)
+{
+    static const char *const of[] = {"1122", "1212", "111222", "11223344", "11223"};
+    static struct training t, one;
+
+    (void)state;
+    for (size_t l = 0; l < LENGTH(of); l++)
+        for (size_t a = 1; a < LENGTH(algorithms); a++) {
+            open_on(&t, of[l], SS_F32, N, 0, settings_of(algorithms[a]));
+            training_open(&one, t.job.layout->hosts, SS_F32, N, 0, settings_of(algorithms[a]));
+            for (uint64_t s = 0; s < STEPS; s++) {
+                draw(&t, s);
+                for (int h = 0; h < one.job.size; h++)
+                    memset(one.gradient[h], 0, N * sizeof(float));
+                for (int r = 0; r < t.job.size; r++)
+                    for (size_t i = 0; i < N; i++)
+                        ((float *)one.gradient[t.job.layout->host[r]])[i] +=
+                            ((float *)t.gradient[r])[i];
+                training_step(&t, false);
+                training_step(&one, false);
+                assert_int_equal(t.job.status[0], one.job.status[0]);
+                if (t.job.status[0] == SS_OK)
+                    assert_memory_equal(t.job.out[0], one.job.out[0], N * sizeof(float));
+            }
+            assert_true(t.sparse >= STEPS - 1);
+            training_close(&t);
+            training_close(&one);
+        }
+}
+
+/* ---- not finite ---- */
+
+static void expect_native_and_untouched(struct training *t)
+{
+    static double before[SIM_JOB_RANKS][N];
+
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < N; i++)
+            before[r][i] = training_kept(t, r, i);
+    training_call(t, false);
+    for (int r = 0; r < t->job.size; r++) {
+        assert_int_equal(t->job.status[r], SS_NATIVE);
+        assert_int_equal(ss_call_reason(ss_comm_call(t->job.comm[r])), SS_WHY_NOT_FINITE);
+        assert_false(ss_call_joined(ss_comm_call(t->job.comm[r])));
+        for (size_t i = 0; i < N; i++)
+            assert_true(fabs(training_kept(t, r, i) - before[r][i]) <= 1e-6 * fabs(before[r][i]) +
+                                                                           1e-6);
+    }
+}
+
+/* An input that is not finite, and finite inputs of one host whose sum is not. */
+static void what_is_not_finite_goes_to_the_mpi_library(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    open_on(&t, "1122", SS_F32, 64, 0, settings_of(SS_RING));
+    for (uint64_t s = 0; s < 3; s++) {
+        draw(&t, s);
+        training_step(&t, false);
+    }
+    draw(&t, 3);
+    put(SS_F32, t.gradient[3], 5, (double)NAN);
+    expect_native_and_untouched(&t);
+    draw(&t, 4);
+    put(SS_F32, t.gradient[0], 900, 3e38);
+    put(SS_F32, t.gradient[1], 900, 3e38);
+    expect_native_and_untouched(&t);
+    for (uint64_t s = 5; s < 8; s++) {
+        draw(&t, s);
+        training_step(&t, false);
+        assert_int_equal(t.job.status[0], SS_OK);
+    }
+    training_close(&t);
+}
+
+/* ---- rest ---- */
+
+/* Where dense is faster the tensor rests, and its residual is sent. */
+static void a_resting_tensor_sends_its_residual(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_AUTO);
+
+    (void)state;
+    open_on(&t, "111222", SS_F32, 64, 0, settings);
+    for (uint64_t s = 0; s < 4; s++) {
+        draw(&t, s);
+        training_step(&t, false);
+    }
+    assert_true(t.sparse > 0);
+    for (int r = 0; r < t.job.size; r++)
+        t.job.settings[r].beta = 1e-15;
+    for (uint64_t s = 4; s < 60; s++) {
+        draw(&t, s);
+        training_step(&t, s & 1);
+    }
+    assert_int_equal(t.job.status[0], SS_NATIVE);
+    assert_true(training_drained(&t));
+    expect_conservation(&t, "rest");
+    training_close(&t);
+}
+
+/* ---- the form ---- */
+
+static void expect_form(const char *layout, struct ss_settings settings, bool by_host)
+{
+    static struct training t;
+
+    open_on(&t, layout, SS_F32, 64, 0, settings);
+    for (uint64_t s = 0; s < 3; s++) {
+        draw(&t, s);
+        training_step(&t, false);
+    }
+    for (int r = 0; r < t.job.size; r++)
+        assert_int_equal(tensor_of(&t, r)->hold.by_host, by_host);
+    expect_conservation(&t, layout);
+    training_close(&t);
+}
+
+static void the_form_follows_options_and_layout(void **state)
+{
+    struct ss_settings settings = settings_of(SS_AUTO);
+
+    (void)state;
+    expect_form("1122", settings, true);
+    expect_form("1234", settings, false); /* one rank on each host */
+    expect_form("1111", settings, false); /* one host */
+    settings.aggregation = SS_AGGREGATION_AUTO;
+    expect_form("1122", settings, false);
+    settings.aggregation = SS_AGGREGATION_OFF;
+    expect_form("1122", settings, false);
+    settings.aggregation = SS_AGGREGATION_ON;
+    settings.merge = 1 << 20;
+    expect_form("1122", settings, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost_on_any_layout),
+        cmocka_unit_test(several_ranks_per_host_act_like_one),
+        cmocka_unit_test(what_is_not_finite_goes_to_the_mpi_library),
+        cmocka_unit_test(a_resting_tensor_sends_its_residual),
+        cmocka_unit_test(the_form_follows_options_and_layout)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
