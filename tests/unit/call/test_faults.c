@@ -51,6 +51,14 @@ static const struct subject lossy[] = {ROUNDED(SS_RECURSIVE_DOUBLING),
                                        ROUNDED(SS_GTOPK),
                                        TOPK(SS_AUTO, SS_VALUES_BF16, SS_VALUES_Q4)};
 
+#define BY_HOST(name, form)                                                                        \
+    {                                                                                              \
+        .algorithm = name, .topk = true, .values = form, .by_host = true                           \
+    }
+static const struct subject by_host[] = {BY_HOST(SS_RECURSIVE_DOUBLING, SS_VALUES_SAME),
+                                         BY_HOST(SS_SPLIT_ALLGATHER, SS_VALUES_BF16),
+                                         BY_HOST(SS_DSAR, SS_VALUES_SAME)};
+
 /* The ranks on which the fault happens, in turn. */
 enum who { EACH, EVEN, MIDDLE, SECOND };
 
@@ -118,6 +126,10 @@ static const struct row matrix[] = {
     ROW(lossy, REFUSED, RANKS(4, 4, 1), .who = SECOND, .before = 1, .about = 12),
     ROW(lossy, DAMAGED, RANKS(4, 4, 1), .who = SECOND, .before = 1, .about = 12),
     ROW(lossy, LOST, RANKS(3, 3, 1), .who = SECOND, .before = 1, .about = 12),
+    ROW(by_host, REFUSED, RANKS(3, 5, 1), .who = EVEN, .before = 1, .waits = true),
+    ROW(by_host, DAMAGED, RANKS(3, 5, 1), .who = SECOND, .before = 1),
+    ROW(by_host, LOST, RANKS(3, 5, 1), .who = SECOND, .before = 1),
+
     ROW(lossy, STARVED, RANKS(3, 3, 1), .who = SECOND, .before = 1,
         .gone = ARENA | OWN_ERROR | PART_ERROR),
 };

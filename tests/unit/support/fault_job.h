@@ -26,6 +26,7 @@ struct subject {
     /* oktopk: all large values lie in one region, so that it is balanced */
     bool uneven;
     bool measured; /* the costs of the network are measured */
+    bool by_host;  /* top-k: one residual per host, with hosts of two ranks and of one */
 };
 
 struct fault_job {
@@ -35,6 +36,7 @@ struct fault_job {
     struct ss_rules *rules;
     uint64_t calls;
     float *claimed[MOST]; /* top-k: input + residual of each rank */
+    float *left[MOST];    /* residual of each rank */
 };
 
 static inline struct ss_settings subject_settings(const struct subject *s)
@@ -49,6 +51,8 @@ static inline struct ss_settings subject_settings(const struct subject *s)
                                 .quant = s->quant,
                                 .quant_feedback = true,
                                 .quant_bucket = 64,
+                                .aggregation =
+                                    s->by_host ? SS_AGGREGATION_ON : SS_AGGREGATION_AUTO,
                                 .repartition_period = 16,
                                 .seed = 1,
                                 .tensors = {.threshold_period = 8}};
@@ -91,10 +95,14 @@ static inline void fault_open(struct fault_job *j, const struct subject *what, i
     }
     settings.timeout = timeout;
     job_open(&j->k.job, size, 1e-6, 1e-9, 0, &settings);
+    if (what->by_host)
+        job_set_hosts(&j->k.job, "112", 256);
     ss_sim_set_idle(j->k.job.sim, timeout / 10);
     kind_arrays_make(&j->k, &j->c);
     for (int r = 0; r < size && what->topk; r++)
         j->claimed[r] = calloc(n, sizeof(float));
+    for (int r = 0; r < size && what->topk; r++)
+        j->left[r] = calloc(n, sizeof(float));
 }
 
 /* Returns NULL, or a description of the failure. */
@@ -106,6 +114,7 @@ static inline const char *fault_close(struct fault_job *j)
         if (!array_guards_hold(&j->k.out[r]) || !array_guards_hold(&j->k.input[r]))
             wrong = "something was written outside of the buffers";
         free(j->claimed[r]);
+        free(j->left[r]);
     }
     kind_arrays_free(&j->k, j->c.in.size);
     job_close(&j->k.job);
@@ -118,6 +127,28 @@ static inline const float *fault_residual(const struct fault_job *j, int rank)
     const struct ss_tensor *tensor = ss_tensors_first(j->k.job.comm[rank]->tensors);
 
     return tensor ? tensor->residual.values.data : NULL;
+}
+
+/* Returns the elements whose residual the rank holds. */
+static inline struct ss_hold fault_hold(const struct fault_job *j, int rank)
+{
+    const struct ss_tensor *tensor = ss_tensors_first(j->k.job.comm[rank]->tensors);
+
+    return tensor ? tensor->hold : (struct ss_hold){.n = j->c.in.n};
+}
+
+/* Returns the element of which claims are made on a rank: of its input, or of its host's sum. */
+static inline float fault_claimable(const struct fault_job *j, int rank, size_t i)
+{
+    const struct ss_layout *l = j->k.job.layout;
+    float sum = 0;
+
+    if (!j->what->by_host)
+        return ((const float *)j->k.input[rank].data)[i];
+    for (int r = 0; r < j->c.in.size; r++)
+        if (l->host[r] == l->host[rank])
+            sum += ((const float *)j->k.input[r].data)[i];
+    return sum;
 }
 
 /* Fills in heavy-tailed gradients, anew for each call; if uneven, the calls behind the first, which
@@ -138,9 +169,13 @@ static inline void fault_draw(struct fault_job *j)
 static inline void fault_claim(struct fault_job *j)
 {
     for (int r = 0; r < j->c.in.size; r++) {
-        const float *left = fault_residual(j, r), *in = (const float *)j->k.input[r].data;
-        for (size_t i = 0; i < j->c.in.n; i++)
-            j->claimed[r][i] = in[i] + (left ? left[i] : 0);
+        const float *left = fault_residual(j, r);
+        const struct ss_hold hold = fault_hold(j, r);
+        for (size_t i = 0; i < hold.n; i++) {
+            j->left[r][i] = left ? left[i] : 0;
+            j->claimed[r][i] =
+                fault_claimable(j, r, (size_t)hold.first + i) + (left ? left[i] : 0);
+        }
     }
 }
 
@@ -215,14 +250,18 @@ static inline const char *broken_complaint(struct fault_job *j)
     return NULL;
 }
 
-/* Checks that the claims of a failed rank are in its residual again, to the last bit. */
+/* Checks that the claims of a failed rank are in its residual again, to the last bit. A host's
+ * residual may be as it was, since the sum of the host's inputs may have failed. */
 static inline const char *claims_complaint(const struct fault_job *j)
 {
-    for (int r = 0; r < j->c.in.size && j->what->topk; r++)
-        if (j->k.job.status[r] < 0 &&
-            (!fault_residual(j, r) ||
-             memcmp(fault_residual(j, r), j->claimed[r], j->c.in.n * sizeof(float)) != 0))
-            return "the claims of a failed rank are not back in its residual";
+    for (int r = 0; r < j->c.in.size && j->what->topk; r++) {
+        const float *left = fault_residual(j, r);
+        const size_t bytes = fault_hold(j, r).n * sizeof(float);
+        if (j->k.job.status[r] >= 0 || (left && memcmp(left, j->claimed[r], bytes) == 0) ||
+            (left && j->what->by_host && memcmp(left, j->left[r], bytes) == 0))
+            continue;
+        return "the claims of a failed rank are not back in its residual";
+    }
     return NULL;
 }
 
