@@ -248,6 +248,8 @@ static void read_keep(struct parser *p, struct ss_rule *r, struct span value)
         !read_whole((struct span){colon + 1, value.length - side.length - 1}, &r->keep_count) ||
         r->keep_count == 0)
         complain(p, value.at, "keep takes first:N or last:N, N elements from 1 on");
+    else if (r->node)
+        complain(p, value.at, "a rule takes keep or node, not both");
 }
 
 static void read_calls(struct parser *p, struct ss_rule *r, struct span value)
@@ -275,6 +277,8 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
 
     if (p->with_settings && is(s, "node")) {
         r->node = true;
+        if (r->keep != SS_KEEP_NONE)
+            complain(p, s.at, "a rule takes keep or node, not both");
         return;
     }
     if (!p->with_settings) {

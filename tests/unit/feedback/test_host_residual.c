@@ -179,6 +179,33 @@ static void what_is_not_finite_goes_to_the_mpi_library(void **state)
     training_close(&t);
 }
 
+/* ---- memory ---- */
+
+/* A rank without room for the sum or for its claims: the call is the MPI library's on all ranks, and
+ * nothing is lost. */
+static void a_rank_without_memory_sends_the_call_to_the_mpi_library(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    open_on(&t, "1122", SS_F32, 64, 0, settings_of(SS_RING));
+    for (uint64_t s = 0; s < 8; s++) {
+        if (s == 2 || s == 4) {
+            t.job.limit_after_vote = s == 2; /* the claims have no room */
+            t.job.mem[1].limit = s == 4 ? 1 : 0; /* nor has the sum */
+            ss_work_free(&t.job.comm[1]->works[0]);
+        }
+        draw(&t, s);
+        training_step(&t, false);
+        assert_int_equal(t.job.status[0], s == 2 || s == 4 ? SS_NATIVE : SS_OK);
+        t.job.limit_after_vote = false;
+        for (int r = 0; r < t.job.size; r++)
+            t.job.mem[r].limit = 0;
+    }
+    expect_conservation(&t, "memory");
+    training_close(&t);
+}
+
 /* ---- rest ---- */
 
 /* Where dense is faster the tensor rests, and its residual is sent. */
@@ -207,6 +234,42 @@ static void a_resting_tensor_sends_its_residual(void **state)
 }
 
 /* ---- the form ---- */
+
+/* The rule of one count has node: sums of that count alone have the host's residual. */
+static void a_rule_gives_one_residual_per_host(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_RING);
+    struct ss_rules *rules;
+    char error[200];
+
+    (void)state;
+    settings.aggregation = SS_AGGREGATION_AUTO;
+    open_on(&t, "1122", SS_F32, 64, 0, settings);
+    assert_int_equal(ss_rules_parse("count=1100:calls=1:node count=1099:calls=1", true, &rules,
+                                    error, sizeof error),
+                     SS_OK);
+    for (int r = 0; r < t.job.size; r++)
+        t.job.settings[r].tensors.include = rules;
+    for (uint64_t s = 0; s < 8; s++) {
+        draw(&t, s);
+        if (s % 2 == 0) {
+            training_step(&t, false);
+            assert_int_equal(t.job.status[0], SS_OK);
+            expect_two_levels(&t);
+        } else {
+            for (int r = 0; r < t.job.size; r++)
+                t.job.in[r] = t.gradient[r];
+            assert_true(job_call(&t.job, SS_F32, SS_SUM, N - 1));
+            assert_int_equal(t.job.status[0], SS_OK);
+            assert_false(tensor_of(&t, 0)->hold.by_host);
+            assert_int_equal(ss_call_algorithm(ss_comm_call(t.job.comm[0])), SS_RING);
+            break;
+        }
+    }
+    training_close(&t);
+    ss_rules_free(rules);
+}
 
 static void expect_form(const char *layout, struct ss_settings settings, bool by_host)
 {
@@ -246,6 +309,8 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_on_any_layout),
         cmocka_unit_test(several_ranks_per_host_act_like_one),
         cmocka_unit_test(what_is_not_finite_goes_to_the_mpi_library),
+        cmocka_unit_test(a_rank_without_memory_sends_the_call_to_the_mpi_library),
+        cmocka_unit_test(a_rule_gives_one_residual_per_host),
         cmocka_unit_test(a_resting_tensor_sends_its_residual),
         cmocka_unit_test(the_form_follows_options_and_layout)};
 

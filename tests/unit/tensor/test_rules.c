@@ -207,6 +207,13 @@ static void settings_are_read(void **state)
     assert_int_equal(r->k, 0);
     ss_rules_free(rules);
 
+    rules = parse("count=5:node:calls=2");
+    subject.count = 5;
+    r = ss_rules_match(rules, &subject);
+    assert_true(r->node);
+    assert_int_equal(r->calls, 2);
+    ss_rules_free(rules);
+
     rules = parse("site=sync_gradients:k=4/512:keep=first:1");
     r = ss_rules_match(rules, &subject);
     assert_int_equal(r->k, 4);
@@ -290,6 +297,9 @@ static void errors_name_the_rule_the_place_and_what_is_allowed(void **state)
          "rule 1, '*:algorithm=rign', character 13: algorithm takes one of auto", "ring"},
         {"*:keep=first:n", "rule 1, '*:keep=first:n', character 8: keep takes", "last:N"},
         {"*:keep=first:0", "rule 1, '*:keep=first:0', character 8: keep takes", "from 1 on"},
+        {"*:keep=last:1:node", "rule 1, '*:keep=last:1:node', character 15: a rule takes keep or node", "not both"},
+        {"*:node:keep=last:1", "rule 1, '*:node:keep=last:1', character 13: a rule takes keep or node", "not both"},
+        {"*:node=1", "rule 1, '*:node=1', character 3: 'node=1' is no setting", "node"},
         {"*:keep=middle:3", "rule 1, '*:keep=middle:3', character 8: keep takes", "first:N"},
         {"*:speed=3", "rule 1, '*:speed=3', character 3: 'speed=3' is no setting", "density=D"},
         {"*:density", "rule 1, '*:density', character 3: 'density' is no setting", "density=D"},
