@@ -103,12 +103,14 @@ static void tell(struct ss_comm *comm, const struct ss_tensor *t, const char *wh
 static void tell_admitted(struct ss_comm *comm, const struct ss_tensor *t)
 {
     const char *rests = t->rest.resting ? "; it rests until a plan is sparse" : "";
+    const char *holds = t->hold.by_host ? "; one residual per host" : "";
     char why[240];
 
     if (t->rule)
-        snprintf(why, sizeof why, "REGISTER has %.150s%s", t->rule->text, rests);
+        snprintf(why, sizeof why, "REGISTER has %.150s%s%s", t->rule->text, holds,
+                 rests);
     else
-        snprintf(why, sizeof why, "the program has registered it%s", rests);
+        snprintf(why, sizeof why, "the program has registered it%s%s", holds, rests);
     tell(comm, t, "admitted", why);
 }
 

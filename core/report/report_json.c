@@ -416,6 +416,7 @@ static void write_fate(struct ss_json *j, const struct ss_tensor_record *r)
     ss_json_real(j, "global_off", ss_ratio(r->global_off_sum, (double)r->global_calls));
     ss_json_real(j, "residual_norm", r->residual_norm);
     ss_json_real(j, "residual_ratio", ss_ratio(r->residual_norm, r->input_norm));
+    ss_json_text(j, "residual_of", r->by_host ? "host" : "rank");
     ss_json_text(j, "reason", registered ? NULL : ss_tensor_reason_key(r->reason));
     ss_json_text(j, "because", registered ? NULL : ss_tensor_reason_name(r->reason));
     ss_json_text(j, "rule", r->rule[0] ? r->rule : NULL);

@@ -248,6 +248,7 @@ off | off k | share | 2* | error of this rank's selections: |selected - k| / k, 
 global_off | in sum | share | 2* | error of the set that oktopk or gtopk keeps of the sum, likewise
 residual_norm | residual | factor | 2! | norm of this rank's residual, at the end
 residual_ratio | to input | factor | 2! | residual over the norm of the last input sent as top-k: about the number of steps that wait
+residual_of | of | text | 2 | rank: each rank has a residual; host: the ranks of a host share one, each a part (NODE_AGGREGATION)
 reason | | text | | short name of the reason why it is not lossy; null: it is lossy
 because | because | text | 2 | the reason why it is not lossy
 rule | | text | | rule of REGISTER that would make it lossy
