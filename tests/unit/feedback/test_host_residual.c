@@ -233,6 +233,36 @@ static void a_resting_tensor_sends_its_residual(void **state)
     training_close(&t);
 }
 
+/* ---- cost ---- */
+
+/* The plan's bytes are those that the busiest rank sends, within 15 %. */
+static void the_plan_predicts_the_bytes(void **state)
+{
+    static const char *const of[] = {"1122", "111222", "11223344", "11112222"};
+    static struct training t;
+
+    (void)state;
+    for (size_t l = 0; l < LENGTH(of); l++)
+        for (size_t a = 1; a < LENGTH(algorithms); a++) {
+            struct ss_settings settings = settings_of(algorithms[a]);
+            double most = 0;
+
+            training_open(&t, (int)strlen(of[l]), SS_F32, 40000, 0, settings);
+            job_set_hosts(&t.job, of[l], 64);
+            for (uint64_t s = 0; s < 3; s++) {
+                draw(&t, s);
+                training_step(&t, false);
+            }
+            for (int r = 0; r < t.job.size; r++)
+                most = fmax(most, (double)ss_comm_call(t.job.comm[r])->f.c.x.bytes_sent);
+            const double predicted = ss_comm_call(t.job.comm[0])->plan.bytes[SS_TWO_LEVEL];
+            if (fabs(predicted - most) > 0.15 * most)
+                fail_msg("%s, %s: predicted %.0f bytes, sent %.0f", of[l],
+                         ss_algorithm_name(algorithms[a]), predicted, most);
+            training_close(&t);
+        }
+}
+
 /* ---- the form ---- */
 
 /* The rule of one count has node: sums of that count alone have the host's residual. */
@@ -310,6 +340,7 @@ int main(void)
         cmocka_unit_test(several_ranks_per_host_act_like_one),
         cmocka_unit_test(what_is_not_finite_goes_to_the_mpi_library),
         cmocka_unit_test(a_rank_without_memory_sends_the_call_to_the_mpi_library),
+        cmocka_unit_test(the_plan_predicts_the_bytes),
         cmocka_unit_test(a_rule_gives_one_residual_per_host),
         cmocka_unit_test(a_resting_tensor_sends_its_residual),
         cmocka_unit_test(the_form_follows_options_and_layout)};
