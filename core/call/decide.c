@@ -214,9 +214,8 @@ enum ss_next ss_call_decide(struct ss_call *call)
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && first;
     bool callbacks = f->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);
-    bool agreed = (calibrate && !native) ||
-                  (f->woken || f->host.done ? ss_topk_claimed(f, b->flags)
-                                            : ss_topk_vote(f, b->flags));
+    bool agreed = (calibrate && !native) || (f->woken || f->host.done ? ss_topk_claimed(f, b->flags)
+                                                                      : ss_topk_vote(f, b->flags));
     if ((b->flags & SS_VOTE_ENVIRONMENT) == SS_VOTE_ENVIRONMENT)
         return to_native(call, SS_WHY_ENVIRONMENT);
     if (b->flags & SS_VOTE_OFF)

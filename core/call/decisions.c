@@ -107,8 +107,7 @@ static void tell_admitted(struct ss_comm *comm, const struct ss_tensor *t)
     char why[240];
 
     if (t->rule)
-        snprintf(why, sizeof why, "REGISTER has %.150s%s%s", t->rule->text, holds,
-                 rests);
+        snprintf(why, sizeof why, "REGISTER has %.150s%s%s", t->rule->text, holds, rests);
     else
         snprintf(why, sizeof why, "the program has registered it%s%s", holds, rests);
     tell(comm, t, "admitted", why);

@@ -439,8 +439,10 @@ enum ss_algorithm ss_two_level_between(const struct ss_shape *s, const struct ss
     return which;
 }
 
-/* Returns the estimate of the first step: a split of the streams, or a dense sum and another vote. */
-static struct ss_estimate cost_reduce_inside(const struct ss_shape *s, const struct ss_shape *inside)
+/* Returns the estimate of the first step: a split of the streams, or a dense sum and another vote.
+ */
+static struct ss_estimate cost_reduce_inside(const struct ss_shape *s,
+                                             const struct ss_shape *inside)
 {
     const double n = (double)s->n * (double)ss_type_size(s->type), others = inside->size - 1;
     const double bytes = n * others / inside->size;

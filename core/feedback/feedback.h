@@ -17,8 +17,8 @@ struct ss_keeping {
 
 /* The dense sum of a host's inputs (core/feedback/host_sum.c). */
 struct ss_host_sum {
-    bool done; /* the sum is in work.host_sum, as far as this rank owns slices */
-    int sent;  /* ranks of the host that have got their slices */
+    bool done;      /* the sum is in work.host_sum, as far as this rank owns slices */
+    int sent;       /* ranks of the host that have got their slices */
     double seconds; /* that it took */
     struct ss_subset group;
     struct ss_out out;
@@ -144,9 +144,9 @@ void ss_topk_not_finite(struct ss_feedback *f);
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
 
-/* core/feedback/host_sum.c: a tensor with one residual per host (struct ss_hold). Once the ranks have
- * voted that the call is lossy, the ranks of a host sum their inputs, each rank its slices; it then
- * selects from the sum, and the call votes again. */
+/* core/feedback/host_sum.c: a tensor with one residual per host (struct ss_hold). Once the ranks
+ * have voted that the call is lossy, the ranks of a host sum their inputs, each rank its slices; it
+ * then selects from the sum, and the call votes again. */
 
 /* Sets the elements of the residual that this rank holds if the host has one for the tensor. */
 void ss_host_sum_hold(const struct ss_feedback *f, struct ss_tensor_call *call);

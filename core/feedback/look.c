@@ -55,8 +55,8 @@ static bool sum_is_finite(const struct ss_feedback *f)
     return ss_root(input) + ss_root(kept) < most / 2;
 }
 
-/* Counts elements of the input, with the residual where this rank holds it. A residual per host lies
- * on the host backend, which answers at once. */
+/* Counts elements of the input, with the residual where this rank holds it. A residual per host
+ * lies on the host backend, which answers at once. */
 static void count_not_finite(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;

@@ -43,11 +43,11 @@ struct ss_shape {
     uint32_t bucket;          /* values per scale */
     bool learn;               /* correct predictions by the lane's measurements */
     uint64_t nnz_sum, nnz_max, part_max, memory_min;
-    uint64_t k;                       /* top-k: entries asked for */
-    double alpha, beta;               /* seconds, seconds per byte */
-    const struct ss_layout *layout;   /* hosts of the ranks, NULL: one rank on each */
-    bool deep;                        /* an algorithm on two levels may run */
-    bool aggregated;                  /* no sparse algorithm on one level may run */
+    uint64_t k;                     /* top-k: entries asked for */
+    double alpha, beta;             /* seconds, seconds per byte */
+    const struct ss_layout *layout; /* hosts of the ranks, NULL: one rank on each */
+    bool deep;                      /* an algorithm on two levels may run */
+    bool aggregated;                /* no sparse algorithm on one level may run */
     bool by_host; /* the entries are claims from sums of hosts (core/feedback/host_sum.c) */
     enum ss_algorithm between;        /* forced between hosts, SS_AUTO: choose */
     double beta_between;              /* of messages between hosts; beta is a mean over all peers */

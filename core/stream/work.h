@@ -36,15 +36,15 @@ struct ss_work {
     struct ss_buf own_error; /* top-k: see struct ss_claims */
     struct ss_buf marks;
     struct ss_buf part_error;
-    struct ss_buf agree;     /* messages of small agreements (core/stream/agreement.h) */
-    struct ss_buf sketch;    /* sketch of the input, for GUARD */
-    struct ss_buf keep;      /* elements that a rule keeps */
-    struct ss_buf host_sum;  /* sum of the host's inputs, as far as this rank owns slices */
-    struct ss_sample sample; /* sample of the input, for its density or for observe */
-    struct ss_buf survey;    /* survey of the own stream, if it stays in its backend */
+    struct ss_buf agree;        /* messages of small agreements (core/stream/agreement.h) */
+    struct ss_buf sketch;       /* sketch of the input, for GUARD */
+    struct ss_buf keep;         /* elements that a rule keeps */
+    struct ss_buf host_sum;     /* sum of the host's inputs, as far as this rank owns slices */
+    struct ss_sample sample;    /* sample of the input, for its density or for observe */
+    struct ss_buf survey;       /* survey of the own stream, if it stays in its backend */
     struct ss_buf slice_errors; /* rounding errors of slices (core/coll/two_level.c) */
-    struct ss_buf borders;   /* borders of slices (core/coll/two_level.c) */
-    struct ss_buf leaving;   /* parts of the own stream while the backend encodes them */
+    struct ss_buf borders;      /* borders of slices (core/coll/two_level.c) */
+    struct ss_buf leaving;      /* parts of the own stream while the backend encodes them */
 
     struct ss_held held[2]; /* the own stream; its reduced part */
 };

@@ -28,7 +28,8 @@ int ss_residual_read(const struct ss_tensor *t, void *to)
 {
     struct ss_backend *p = t->residual.backend;
 
-    return ss_backend_wait(p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->hold.n, to));
+    return ss_backend_wait(
+        p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->hold.n, to));
 }
 
 bool ss_residual_make(struct ss_tensor *t)

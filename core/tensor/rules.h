@@ -38,7 +38,7 @@ struct ss_rule {
     enum ss_algorithm algorithm;
     enum ss_keep keep; /* the first or last keep_count elements are sent exactly */
     uint64_t keep_count;
-    bool node; /* one residual per host */
+    bool node;      /* one residual per host */
     uint32_t calls; /* per step, of each signature, and of each site if the rule names one; 0 = not
                        given (core/identity/identity.h) */
 };

@@ -65,6 +65,29 @@ done
 [ -n "$once" ] && [ "$(bits)" = "$once" ]
 tap "$?" "two runs give the same bits"
 
+# Top-k with one residual per host: nothing is lost, and the report says whose residual it is.
+by_host() { # LAYOUT ALGORITHM VALUES REGISTER NODE_AGGREGATION NAME PROGRAM [ARGUMENT...]
+    local layout=$1 algorithm=$2 values=$3 rules=$4 aggregation=$5 name=$6 result=0
+    shift 6
+    SPARSESHIM_TEST=layout=$layout,slice=300,identity_steps=1,threshold_period=${PERIOD:-8} \
+        SPARSESHIM_MODE=topk SPARSESHIM_NODE_AGGREGATION=$aggregation SPARSESHIM_ALGORITHM=$algorithm \
+        SPARSESHIM_VALUE_TYPE=$values SPARSESHIM_REGISTER=$rules LIMIT=120 preloaded "${#layout}" "$@"
+    passed || result=1
+    if [ "$(on_two_levels)" -lt 20 ] || ! grep -q '"residual_of": *"host"' "$WORK"/report/*.json; then
+        echo "calls on two levels: $(on_two_levels), or no residual of a host" >>"$WORK/err"
+        result=1
+    fi
+    tap "$result" "$name, one residual per host: layout $layout, ALGORITHM=$algorithm, VALUE_TYPE=$values"
+}
+export SPARSESHIM_DENSITY=0.05
+KEPT=(form=fractions bound=eps lossy=yes comm=fresh tensors=2 type=both n=1801 steps=12 quiet=24)
+by_host 1122 split_allgather bf16 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=heavy
+by_host 12123 recursive_doubling same '*:calls=1:node' auto conserve conserve "${KEPT[@]}" pattern=cancelling
+by_host 111222 dsar q8 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=heavy
+SPARSESHIM_DENSITY=1 PERIOD=1 SPARSESHIM_GUARD=off SPARSESHIM_PROGRESS=watchdog \
+    by_host 1122 ring same '*:calls=1' on "layers under way together" nb_layers --divide 256 --steps 3
+unset SPARSESHIM_DENSITY
+
 # A rank that waits for a rank of its host or of another names it.
 SPARSESHIM_NODE_AGGREGATION=some preloaded 2 smoke
 grep -q "SPARSESHIM_NODE_AGGREGATION.*some.*auto, on, off" "$WORK/err"

@@ -9,8 +9,8 @@ enum { N = 1100, STEPS = 7 };
 static const char *const layouts[] = {"1122",   "1212",     "112",      "111222",   "123123",
                                       "111223", "1223",     "12222",    "11223344", "111112",
                                       "112131", "11112222", "123412341"};
-static const enum ss_algorithm algorithms[] = {SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
-                                               SS_DSAR, SS_RING,               SS_ALLGATHER};
+static const enum ss_algorithm algorithms[] = {
+    SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR, SS_RING, SS_ALLGATHER};
 #define LENGTH(a) (sizeof(a) / sizeof(a)[0])
 
 static struct ss_settings settings_of(enum ss_algorithm algorithm)
@@ -80,8 +80,8 @@ static void nothing_is_lost_on_any_layout(void **state)
                     settings.quant = SS_VALUES_Q8;
                 snprintf(text, sizeof text, "%s, %s, values %s", layouts[l],
                          ss_algorithm_name(algorithms[a]), ss_values_name(settings.values));
-                open_on(&t, layouts[l], h & 2 ? SS_F64 : SS_F32, h & 4 ? 64 : 256,
-                        h & 8 ? h : 0, settings);
+                open_on(&t, layouts[l], h & 2 ? SS_F64 : SS_F32, h & 4 ? 64 : 256, h & 8 ? h : 0,
+                        settings);
                 for (uint64_t s = 0; s < STEPS; s++) {
                     draw(&t, s);
                     training_step(&t, s % 3 == 2);
@@ -148,8 +148,8 @@ static void expect_native_and_untouched(struct training *t)
         assert_int_equal(ss_call_reason(ss_comm_call(t->job.comm[r])), SS_WHY_NOT_FINITE);
         assert_false(ss_call_joined(ss_comm_call(t->job.comm[r])));
         for (size_t i = 0; i < N; i++)
-            assert_true(fabs(training_kept(t, r, i) - before[r][i]) <= 1e-6 * fabs(before[r][i]) +
-                                                                           1e-6);
+            assert_true(fabs(training_kept(t, r, i) - before[r][i]) <=
+                        1e-6 * fabs(before[r][i]) + 1e-6);
     }
 }
 
@@ -181,8 +181,8 @@ static void what_is_not_finite_goes_to_the_mpi_library(void **state)
 
 /* ---- memory ---- */
 
-/* A rank without room for the sum or for its claims: the call is the MPI library's on all ranks, and
- * nothing is lost. */
+/* A rank without room for the sum or for its claims: the call is the MPI library's on all ranks,
+ * and nothing is lost. */
 static void a_rank_without_memory_sends_the_call_to_the_mpi_library(void **state)
 {
     static struct training t;
@@ -191,7 +191,7 @@ static void a_rank_without_memory_sends_the_call_to_the_mpi_library(void **state
     open_on(&t, "1122", SS_F32, 64, 0, settings_of(SS_RING));
     for (uint64_t s = 0; s < 8; s++) {
         if (s == 2 || s == 4) {
-            t.job.limit_after_vote = s == 2; /* the claims have no room */
+            t.job.limit_after_vote = s == 2;     /* the claims have no room */
             t.job.mem[1].limit = s == 4 ? 1 : 0; /* nor has the sum */
             ss_work_free(&t.job.comm[1]->works[0]);
         }

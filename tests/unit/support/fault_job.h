@@ -51,8 +51,7 @@ static inline struct ss_settings subject_settings(const struct subject *s)
                                 .quant = s->quant,
                                 .quant_feedback = true,
                                 .quant_bucket = 64,
-                                .aggregation =
-                                    s->by_host ? SS_AGGREGATION_ON : SS_AGGREGATION_AUTO,
+                                .aggregation = s->by_host ? SS_AGGREGATION_ON : SS_AGGREGATION_AUTO,
                                 .repartition_period = 16,
                                 .seed = 1,
                                 .tensors = {.threshold_period = 8}};
@@ -173,8 +172,7 @@ static inline void fault_claim(struct fault_job *j)
         const struct ss_hold hold = fault_hold(j, r);
         for (size_t i = 0; i < hold.n; i++) {
             j->left[r][i] = left ? left[i] : 0;
-            j->claimed[r][i] =
-                fault_claimable(j, r, (size_t)hold.first + i) + (left ? left[i] : 0);
+            j->claimed[r][i] = fault_claimable(j, r, (size_t)hold.first + i) + (left ? left[i] : 0);
         }
     }
 }
