@@ -19,16 +19,20 @@ enum ss_algorithm ss_kind_algorithm(enum ss_kind kind)
     return algorithms[kind];
 }
 
-uint64_t ss_kind_dense_bytes(enum ss_kind kind, int size, bool root, uint64_t bytes)
+/* Returns the bytes of all of `parts` parts but one. */
+static uint64_t but_one(uint64_t bytes, int parts)
 {
-    uint64_t part = bytes / (uint64_t)size, once = part * (uint64_t)(size - 1);
+    return bytes / (uint64_t)parts * (uint64_t)(parts - 1);
+}
 
-    switch (kind) {
-    case SS_KIND_ALLREDUCE:
-        return 2 * once;
-    case SS_KIND_REDUCE:
-        return once + (root ? 0 : part);
-    default:
-        return once;
-    }
+struct ss_sent ss_kind_dense_bytes(enum ss_kind kind, const struct ss_sender *r, uint64_t bytes)
+{
+    const uint64_t phases = kind == SS_KIND_ALLREDUCE ? 2 : 1;
+    const uint64_t inside = phases * but_one(bytes, r->local);
+    const uint64_t between =
+        phases * but_one(bytes, r->hosts) * (uint64_t)r->own / (uint64_t)r->slices;
+    const uint64_t to_root = kind == SS_KIND_REDUCE && !r->root ? bytes / (uint64_t)r->size : 0;
+
+    return (struct ss_sent){.all = inside + between + to_root,
+                            .inside = inside + (r->near_root ? to_root : 0)};
 }

@@ -38,6 +38,7 @@ struct ss_trace_call {
     const char *algorithm; /* algorithm that served the call */
     const char *why;       /* reason for going native or for the failure; NULL if neither */
     uint64_t bytes;        /* bytes sent by this rank */
+    uint64_t inside;       /* those of `bytes` that went to ranks of the same host */
     double density;        /* density of this rank's input, < 0: not counted */
 };
 

@@ -40,6 +40,7 @@ static int step_vote(struct ss_call *call)
     if (f->comm->cost_vote == 0 || seconds < f->comm->cost_vote)
         f->comm->cost_vote = seconds;
     x->bytes_sent += f->vote.bytes;
+    x->bytes_inside += f->vote.inside;
     if (status == SS_OK)
         return SS_OK;
     ss_vote_cancel(&f->vote);

@@ -47,6 +47,24 @@ static unsigned exceptions_of(const struct ss_coll *c)
     return ss_vector_exceptions(c->x.type, c->out, (size_t)c->out_n);
 }
 
+/* Returns the bytes that this rank would send without the library. Those to other hosts are divided
+ * among the ranks of the host as in the algorithm that ran, so that the two can be compared. */
+static struct ss_sent dense_bytes(const struct ss_call *call, enum ss_algorithm ran)
+{
+    const struct ss_coll *c = &call->f.c;
+    const struct ss_layout *l = call->f.comm->layout;
+    const int rank = c->x.t->rank;
+    struct ss_sender s = {.size = c->x.t->size, .root = rank == c->root};
+
+    s.hosts = l ? l->hosts : s.size;
+    s.local = s.slices = l ? ss_layout_count(l, l->host[rank]) : 1;
+    s.own = 1;
+    s.near_root = c->kind == SS_KIND_REDUCE && l && l->host[rank] == l->host[c->root];
+    if (ran == SS_TWO_LEVEL)
+        s.own = ss_two_level_slices(l, rank, c->x.n, &s.slices);
+    return ss_kind_dense_bytes(c->kind, &s, c->x.n * c->x.esize);
+}
+
 static void book(struct ss_call *call, double native_seconds)
 {
     struct ss_coll *c = &call->f.c;
@@ -54,8 +72,6 @@ static void book(struct ss_call *call, double native_seconds)
     struct ss_stats *stats = call->f.comm->stats;
     struct ss_lane_record *r = call->f.lane ? call->f.lane->record : NULL;
     bool native = call->native;
-    uint64_t dense =
-        ss_kind_dense_bytes(c->kind, x->t->size, x->t->rank == c->root, x->n * x->esize);
 
     enum ss_algorithm ran = call->plan.algorithm;
 
@@ -63,6 +79,7 @@ static void book(struct ss_call *call, double native_seconds)
         ran = native_seconds >= 0 ? SS_DENSE : SS_AUTO;
     if (x->failed < 0)
         ran = SS_AUTO;
+    const struct ss_sent dense = dense_bytes(call, ran);
     if (!call->partial)
         ss_partial_end_full(&call->f, ran);
     ss_topk_end(&call->f, ran);
@@ -71,7 +88,8 @@ static void book(struct ss_call *call, double native_seconds)
             *ss_span_booked(&x->spans.times, SS_SPAN_NATIVE) = native_seconds;
         if (call->f.lane && call->f.lane->history.last == SS_DENSE && x->number > 0)
             ss_in_flight_book_seconds(&call->turn, native_seconds);
-        x->bytes_sent += dense;
+        x->bytes_sent += dense.all;
+        x->bytes_inside += dense.inside;
         atomic_fetch_add(&stats->passed[call->reason], 1);
     } else if (x->failed == 0) {
         call->exceptions = is_doubtful(call) ? exceptions_of(&call->f.c) : 0;
@@ -95,8 +113,10 @@ static void book(struct ss_call *call, double native_seconds)
         r->fillin_calls++;
         r->fillin_sum += (double)c->result_nnz / (double)x->n;
     }
-    r->bytes_dense += dense;
+    r->bytes_dense += dense.all;
+    r->dense_inside += dense.inside;
     r->bytes_sent += x->bytes_sent;
+    r->sent_inside += x->bytes_inside;
     book_times(&r->times, &x->spans.times);
     pthread_mutex_unlock(&stats->lock);
 }
@@ -115,6 +135,7 @@ static void end_trace(const struct ss_call *call, struct ss_spans *spans)
                : call->native ? ss_reason_name(call->reason)
                               : NULL,
         .bytes = x->bytes_sent,
+        .inside = x->bytes_inside,
         .density = x->number > 0 && !call->f.cannot && !call->partial ? density(&call->f) : -1,
     };
 

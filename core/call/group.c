@@ -209,6 +209,7 @@ static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exch
     g->state = SS_GROUP_VOTED;
     g->voted = g->joint.count;
     x->bytes_sent += g->joint.bytes;
+    x->bytes_inside += g->joint.inside;
     let_rest_go(g);
     count(gs->comm, &(struct ss_merged_record){.votes = 1, .calls = g->voted});
     for (unsigned i = 0; i < g->voted; i++)
@@ -229,6 +230,7 @@ static void step_agreement(struct ss_grouping *gs, struct ss_group *g, struct ss
     if (status == SS_PENDING)
         return;
     x->bytes_sent += own->bytes_sent;
+    x->bytes_inside += own->bytes_inside;
     if (own->failed < 0)
         ss_group_fail(g, own->failed, own->failed_peer, own->failed_phase);
     else

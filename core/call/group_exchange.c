@@ -24,7 +24,7 @@ int ss_group_reserve(struct ss_group *g)
     x->backend = &g->backend.backend;
     x->work = &g->work;
     x->n = c->out_n = n < SS_WINDOW ? n : SS_WINDOW - 1;
-    x->bytes_sent = 0;
+    x->bytes_sent = x->bytes_inside = 0;
     if (g->members[0]->seat.plans && ss_agree_reserve(x) != SS_OK)
         return SS_ERR_MEMORY;
     return ss_in_reserve(x, false) == SS_OK && ss_fill_reserve(c) == SS_OK ? SS_OK : SS_ERR_MEMORY;
@@ -207,6 +207,7 @@ void ss_group_share(const struct ss_group *g, unsigned member, struct ss_coll *c
     if (merged->failed < 0)
         ss_fail(x, merged->failed, merged->failed_peer, merged->failed_phase);
     x->bytes_sent += part_of(merged->bytes_sent, before, own, all);
+    x->bytes_inside += part_of(merged->bytes_inside, before, own, all);
     x->spans.times.merge += share * merged->spans.times.merge;
     x->spans.times.coding += share * merged->spans.times.coding;
     c->fill.left = 0; /* the result is written */

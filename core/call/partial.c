@@ -29,6 +29,7 @@ int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
     };
 
     comm->rounds_t = t;
+    t->hosts = comm->t->hosts;
     comm->rounds = ss_rounds_create(t, &settings, comm->mem);
     return comm->rounds ? SS_OK : SS_ERR_MEMORY;
 }
@@ -238,8 +239,11 @@ static int step(struct ss_call *call)
         return SS_PENDING;
     x->moved = true;
     ss_span_end(x, SS_SPAN_EXCHANGE, call->mark);
-    x->bytes_sent += ss_rounds_seen(comm->rounds).bytes - comm->rounds_bytes;
-    comm->rounds_bytes = ss_rounds_seen(comm->rounds).bytes;
+    const struct ss_rounds_stats seen = ss_rounds_seen(comm->rounds);
+    x->bytes_sent += seen.bytes - comm->rounds_bytes;
+    x->bytes_inside += seen.inside - comm->rounds_inside;
+    comm->rounds_bytes = seen.bytes;
+    comm->rounds_inside = seen.inside;
     book(comm);
     if (status < 0) {
         ss_rounds_failure(comm->rounds, &peer, &phase);

@@ -26,11 +26,13 @@ static struct ss_estimate cost_dense(const struct ss_shape *s, const struct ss_h
     struct ss_fold fold = ss_fold_of(0, s->size);
     double all = (double)s->n * (double)ss_type_size(s->type);
     double bytes = (double)(s->size - 1) / s->size * all;
-    double beta = s->beta;
+    double beta = s->beta, inside = 0;
     int phases = s->kind == SS_KIND_ALLREDUCE || s->kind == SS_KIND_REDUCE ? 2 : 1;
     bool sums = s->kind != SS_KIND_ALLGATHER;
 
     (void)h;
+    if (ss_layout_is_deep(s->layout))
+        inside = phases * all * (s->layout->most - 1) / s->layout->most;
     if (ss_layout_is_deep(s->layout) &&
         s->kind == SS_KIND_ALLREDUCE) { /* which sums inside hosts first */
         const struct ss_layout *l = s->layout;
@@ -40,7 +42,8 @@ static struct ss_estimate cost_dense(const struct ss_shape *s, const struct ss_h
         .wire =
             ss_max(phases * (s->alpha * ss_fold_rounds(&fold) + beta * bytes), copy_rate(s) * all),
         .serial = s->fill * (sums ? 2 * all + 3 * bytes : 2 * all / s->size) + copied(s, all),
-        .bytes = s->kind == SS_KIND_REDUCE ? all : phases * bytes};
+        .bytes = s->kind == SS_KIND_REDUCE ? all : phases * bytes,
+        .inside = inside};
 }
 
 const struct ss_row ss_row_dense = {

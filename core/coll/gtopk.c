@@ -263,7 +263,7 @@ static int step(struct ss_coll *c)
  * about as long as adding them. */
 static struct ss_estimate cost_gtopk(const struct ss_shape *s, const struct ss_history *h)
 {
-    struct ss_estimate e = {0, 0, 0, 0};
+    struct ss_estimate e = {0};
     struct ss_fold fold = ss_fold_of(0, s->size);
     int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
     double nnz = ss_min((double)s->k, (double)s->nnz_sum);

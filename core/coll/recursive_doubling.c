@@ -181,7 +181,7 @@ static int step(struct ss_coll *c)
 static struct ss_estimate cost_recursive_doubling(const struct ss_shape *s,
                                                   const struct ss_history *h)
 {
-    struct ss_estimate e = {0, 0, 0, 0};
+    struct ss_estimate e = {0};
     struct ss_fold fold = ss_fold_of(0, s->size);
     double n = (double)s->n, delta = (double)ss_plan_delta(s->n, s->type);
     double largest = (double)s->nnz_max * s->size / ss_max(1, (double)s->nnz_sum);

@@ -273,7 +273,7 @@ static int step(struct ss_coll *c)
 /* The fullest part holds up each round; each rank sends every part but one. */
 static struct ss_estimate cost_ring(const struct ss_shape *s, const struct ss_history *h)
 {
-    struct ss_estimate e = {0, 0, 0, 0};
+    struct ss_estimate e = {0};
     int others = s->size - 1;
     double part_n = (double)s->n / s->size, skew = ss_cost_skew(s);
 

@@ -20,6 +20,10 @@ const struct ss_row *const *ss_rows(enum ss_kind kind);
 enum ss_algorithm ss_two_level_between(const struct ss_shape *shape,
                                        const struct ss_history *history);
 
+/* Returns the slices of n elements that a rank exchanges with other hosts in two_level, and sets
+ * *slices to those that its host exchanges. */
+int ss_two_level_slices(const struct ss_layout *layout, int rank, uint64_t n, int *slices);
+
 /* Returns true if the algorithm delivers the largest entries of all ranks only. */
 bool ss_keeps_global(enum ss_algorithm algorithm);
 

@@ -454,6 +454,14 @@ static struct ss_estimate cost_reduce_inside(const struct ss_shape *s,
                                 .bytes = bytes};
 }
 
+int ss_two_level_slices(const struct ss_layout *l, int rank, uint64_t n, int *slices)
+{
+    const int count = ss_layout_count(l, l->host[rank]), local = l->local[rank];
+
+    *slices = ss_layout_slices(l, n);
+    return ss_layout_slice(local + 1, count, *slices) - ss_layout_slice(local, count, *slices);
+}
+
 static struct ss_estimate cost_two_level(const struct ss_shape *s, const struct ss_history *h)
 {
     const struct ss_layout *l = s->layout;
@@ -475,7 +483,8 @@ static struct ss_estimate cost_two_level(const struct ss_shape *s, const struct 
     e.overlap += ss_cost_take(s, whole, l->most);
     e.serial += in.serial + ss_cost_harvest(s, (double)b.nnz_max, (double)b.n) +
                 ss_cost_harvest(s, whole / slices, (double)b.n);
-    e.bytes += in.bytes + bytes;
+    e.inside = in.bytes + bytes;
+    e.bytes += e.inside;
     return e;
 }
 

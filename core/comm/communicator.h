@@ -122,6 +122,7 @@ struct ss_comm {
     struct ss_rounds_sums rounds_booked; /* sums of `rounds` that the statistics have */
     struct ss_rounds *rounds;            /* QUORUM, else NULL */
     uint64_t rounds_bytes;               /* bytes of `rounds` that the statistics have */
+    uint64_t rounds_inside;              /* those of rounds_bytes inside the host */
     struct ss_transport *rounds_t;       /* transport of `rounds` alone */
     struct ss_call_site site;            /* of the calls that follow */
 };

@@ -53,12 +53,19 @@ struct ss_transport {
     int rank;
     int size;
     const struct ss_transport_ops *ops;
+    const int *hosts; /* host of each rank; NULL: one rank on each, or not known */
     unsigned calls;   /* call numbers that tags distinguish, 0: all */
     ss_fpenv outside; /* the caller's environment while a call is stepped */
     /* Count of overflows in between and of messages with Inf or NaN. While it stays the same, sums
      * of finite inputs are finite. */
     uint64_t doubts;
 };
+
+/* Returns the bytes of a message that stay on this rank's host: all `len` or none. */
+static inline size_t ss_transport_inside(const struct ss_transport *t, int dst, size_t len)
+{
+    return t->hosts && t->hosts[dst] == t->hosts[t->rank] ? len : 0;
+}
 
 /* Enters the caller's environment, before code that may be the application's. */
 static inline void ss_transport_out(struct ss_transport *t)

@@ -45,6 +45,7 @@ static void end_with_words(struct ss_rounds *r)
         .algorithm = ss_algorithm_name(algorithm(r)),
         .why = x->failed < 0 ? ss_status_text(x->failed) : NULL,
         .bytes = x->bytes_sent,
+        .inside = x->bytes_inside,
         .density = r->member ? (double)r->c.own.nnz / (double)x->n : -1,
     };
 

@@ -89,6 +89,7 @@ static void end_round(struct ss_rounds *r)
     r->done++;
     r->stats.rounds++;
     r->stats.bytes += r->c.x.bytes_sent;
+    r->stats.inside += r->c.x.bytes_inside;
     if (r->c.x.failed < 0) {
         end_failed(r);
     } else {

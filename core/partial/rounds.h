@@ -59,6 +59,7 @@ struct ss_rounds_stats {
     uint64_t stale[SS_ROUNDS_STALE];
     uint64_t pending; /* late gradients that no selection has seen yet */
     uint64_t bytes;   /* bytes sent */
+    uint64_t inside;  /* those of `bytes` that went to ranks of the same host */
     uint64_t steps;   /* number of steps that the rounds make */
     double waited;    /* seconds from calls to their results */
     /* Seconds by which calls came later after the beginning of their round on this rank than the

@@ -83,6 +83,18 @@ double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
     return row && row->memory ? row->memory(s) : 0;
 }
 
+/* Returns the bytes that stay inside the host. In an algorithm of one level they are the share of
+ * the peers that are on it. */
+static double inside(const struct ss_shape *s, const struct ss_row *row,
+                     const struct ss_estimate *e)
+{
+    const struct ss_layout *l = s->layout;
+
+    if (row->deep || !row->step || !ss_layout_is_deep(l))
+        return e->inside;
+    return e->bytes * (l->most - 1) / (l->size - 1);
+}
+
 bool ss_plan_predict(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
 {
     double excluded = 0;
@@ -97,6 +109,7 @@ bool ss_plan_predict(const struct ss_shape *s, const struct ss_history *h, struc
         }
         struct ss_estimate e = row->cost(s, h);
         plan->bytes[a] = e.bytes;
+        plan->inside[a] = inside(s, row, &e);
         plan->seconds[a] = total(s, &e, algorithm);
         if (a != SS_DENSE && ss_plan_memory(s, algorithm) > (double)s->memory_min) {
             if (excluded == 0 || plan->seconds[a] < excluded)

@@ -64,6 +64,8 @@ struct ss_estimate {
     double overlap; /* seconds */
     double serial;  /* seconds */
     double bytes;   /* bytes sent by the busiest rank */
+    double inside;  /* those of `bytes` to ranks of its host; ss_plan_predict fills it in for the
+                       algorithms of one level */
 };
 
 /* Descriptor of an algorithm, defined beside its step. */
@@ -99,8 +101,9 @@ struct ss_plan {
     enum ss_algorithm algorithm; /* SS_DENSE: native */
     /* predicted seconds, including scan and vote if sparse; < 0: cannot run */
     double seconds[SS_ALGORITHMS];
-    double bytes[SS_ALGORITHMS]; /* predicted bytes sent by the busiest rank */
-    bool settled;                /* the choice is no trial */
+    double bytes[SS_ALGORITHMS];  /* predicted bytes sent by the busiest rank */
+    double inside[SS_ALGORITHMS]; /* those of them to ranks of its host */
+    bool settled;                 /* the choice is no trial */
     /* dense, because the algorithm that is faster (or forced) needs more memory than a rank has
      * left */
     bool short_of_memory;

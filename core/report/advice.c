@@ -53,6 +53,7 @@ struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
     a.best = least_of(lane->predicted_seconds, lane->planned, &a.predicted);
     a.topk = least_of(lane->topk_seconds, lane->topk_samples, &a.topk_predicted);
     a.topk_bytes = mean_of(lane->topk_bytes[a.topk], lane->topk_samples);
+    a.topk_inside = mean_of(lane->topk_inside[a.topk], lane->topk_samples);
     a.misfit = a.dense > MISFIT * a.native || a.native > MISFIT * a.dense;
     a.gain = a.predicted <= worth_it * a.native && !a.misfit;
     a.force = a.dense <= a.predicted;

@@ -66,10 +66,21 @@ void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
 /* Sums over lanes and reasons. The caller of ss_report_add_up holds stats->lock or is the only one
  * with stats. */
 struct ss_report_totals {
-    uint64_t bytes_dense, bytes_sent, passed;
+    uint64_t bytes_dense, bytes_sent, dense_inside, sent_inside, passed;
     struct ss_times times;
 };
 void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals);
+
+/* Bytes sent, and those that dense collectives would have sent. If the library runs on several
+ * hosts with several ranks on one, they are the bytes that left this rank's host (`apart`): these
+ * are slow, and dense collectives sum inside each host before they send to others. */
+struct ss_compared {
+    double sent, dense;
+    bool apart;
+    bool one_host; /* all ranks are on one host */
+};
+struct ss_compared ss_report_compared(uint64_t dense, uint64_t dense_inside, uint64_t sent,
+                                      uint64_t sent_inside);
 
 /* Writes a date as "2026-11-20 19:12:03 UTC", or "" for a year that does not fit. */
 void ss_report_date(int64_t unix_seconds, char *buffer, size_t size);
@@ -118,7 +129,8 @@ struct ss_report_advice {
     /* Advice for MODE=topk, which is lossy. */
     enum ss_algorithm topk;
     double topk_predicted;
-    double topk_bytes; /* predicted bytes sent by this rank */
+    double topk_bytes;  /* predicted bytes sent by this rank */
+    double topk_inside; /* those of them to ranks of the same host, NaN: none */
     bool topk_gain;
 };
 struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane);

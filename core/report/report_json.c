@@ -45,10 +45,26 @@ void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals)
     for (const struct ss_lane_record *r = stats->lanes; r; r = r->next) {
         totals->bytes_dense += r->bytes_dense;
         totals->bytes_sent += r->bytes_sent;
+        totals->dense_inside += r->dense_inside;
+        totals->sent_inside += r->sent_inside;
         ss_times_add(&totals->times, &r->times);
     }
     for (int i = 0; i < SS_REASONS; i++)
         totals->passed += atomic_load(&stats->passed[i]);
+}
+
+struct ss_compared ss_report_compared(uint64_t dense, uint64_t dense_inside, uint64_t sent,
+                                      uint64_t sent_inside)
+{
+    struct ss_compared c = {.sent = (double)sent, .dense = (double)dense};
+
+    c.one_host = dense > 0 && dense_inside == dense && sent_inside == sent;
+    c.apart = dense_inside > 0 && !c.one_host;
+    if (c.apart) {
+        c.sent = (double)(sent - sent_inside);
+        c.dense = (double)(dense - dense_inside);
+    }
+    return c;
 }
 
 double ss_report_share(const struct ss_stats *stats)
@@ -119,12 +135,24 @@ static void write_calls(struct ss_json *j, struct ss_stats *stats, const struct 
     ss_json_close(j);
 }
 
+/* Writes the bytes that stay inside the host, and the ratio of those that leave it. */
+static void write_apart(struct ss_json *j, uint64_t dense, uint64_t dense_inside, uint64_t sent,
+                        uint64_t sent_inside)
+{
+    const struct ss_compared c = ss_report_compared(dense, dense_inside, sent, sent_inside);
+
+    ss_json_count(j, "bytes_dense_inside", dense_inside);
+    ss_json_count(j, "bytes_sent_inside", sent_inside);
+    ss_json_real(j, "ratio_between", c.apart ? ss_ratio(c.dense, c.sent) : NAN);
+}
+
 static void write_bytes(struct ss_json *j, struct ss_stats *stats, const struct ss_report_totals *t)
 {
     ss_json_object(j, "bytes");
     ss_json_count(j, "bytes_dense", t->bytes_dense);
     ss_json_count(j, "bytes_sent", t->bytes_sent);
     ss_json_real(j, "ratio", ss_ratio((double)t->bytes_dense, (double)t->bytes_sent));
+    write_apart(j, t->bytes_dense, t->dense_inside, t->bytes_sent, t->sent_inside);
     ss_json_count(j, "bytes_calibration", atomic_load(&stats->calibration_bytes));
     ss_json_count(j, "bytes_outside", atomic_load(&stats->small_bytes));
     ss_json_count(j, "bytes_largest", stats->largest_bytes);
@@ -285,11 +313,13 @@ static void write_predictions(struct ss_json *j, const struct ss_lane_record *r)
     ss_json_count(j, "planned", r->planned);
     write_sums(j, "predicted_seconds_sum", r->predicted_seconds);
     write_sums(j, "predicted_bytes_sum", r->predicted_bytes);
+    write_sums(j, "predicted_inside_sum", r->predicted_inside);
     ss_json_count(j, "topk_samples", r->topk_samples);
     ss_json_real(j, "topk_density_sum", r->topk_density_sum);
     ss_json_real(j, "topk_kept_sum", r->topk_kept_sum);
     write_sums(j, "topk_seconds_sum", r->topk_seconds);
     write_sums(j, "topk_bytes_sum", r->topk_bytes);
+    write_sums(j, "topk_inside_sum", r->topk_inside);
 }
 
 static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
@@ -307,6 +337,7 @@ static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
     ss_json_text(j, "topk", a.topk == SS_AUTO ? NULL : algorithm_name((int)a.topk));
     ss_json_real(j, "topk_predicted", a.topk_predicted);
     ss_json_real(j, "topk_bytes", a.topk_bytes);
+    ss_json_real(j, "topk_inside", a.topk_inside);
     ss_json_flag(j, "topk_gain", a.topk_gain);
     ss_json_close(j);
 }
@@ -324,6 +355,7 @@ static void write_lane(struct ss_json *j, const struct ss_lane_record *r, uint64
     ss_json_count(j, "bytes_dense", r->bytes_dense);
     ss_json_count(j, "bytes_sent", r->bytes_sent);
     ss_json_real(j, "ratio", ss_ratio((double)r->bytes_dense, (double)r->bytes_sent));
+    write_apart(j, r->bytes_dense, r->dense_inside, r->bytes_sent, r->sent_inside);
     write_phases(j, &r->times);
     write_counts(j, "sparse", r->sparse, SS_ALGORITHMS, algorithm_name);
     write_counts(j, "passed", r->passed, SS_REASONS, reason_key);

@@ -56,15 +56,18 @@ struct ss_lane_record {
     uint64_t planned;               /* calls with a plan; fewer than scans where calls skip it */
     double predicted_seconds[SS_ALGORITHMS]; /* summed over the planned calls */
     double predicted_bytes[SS_ALGORITHMS];   /* sent by this rank, likewise */
+    double predicted_inside[SS_ALGORITHMS];  /* those of them to ranks of its host */
     /* Mode observe: predictions for MODE=topk, summed over the calls that were sampled. */
     uint64_t topk_samples;
     double topk_density_sum; /* share of the elements that would be sent */
     double topk_kept_sum;    /* share of the input's squared norm in them */
     double topk_seconds[SS_ALGORITHMS];
     double topk_bytes[SS_ALGORITHMS];
-    uint64_t bytes_dense; /* sent by this rank without the library, all calls
-                             (ss_kind_dense_bytes) */
-    uint64_t bytes_sent;  /* sent by this rank, votes included; native calls count as dense */
+    double topk_inside[SS_ALGORITHMS]; /* those of topk_bytes to ranks of the same host */
+    uint64_t bytes_dense;              /* sent by this rank without the library, all calls
+                                          (ss_kind_dense_bytes) */
+    uint64_t bytes_sent; /* sent by this rank, votes included; native calls count as dense */
+    uint64_t dense_inside, sent_inside; /* those of them to ranks of the same host */
     struct ss_times times;
 };
 

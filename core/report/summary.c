@@ -70,21 +70,27 @@ static void say_calls(struct ss_summary *s, struct ss_stats *stats,
 static void say_bytes(struct ss_summary *s, const struct ss_report_job *job,
                       const struct ss_report_totals *t)
 {
-    double sent = (double)t->bytes_sent, dense = (double)t->bytes_dense;
+    const struct ss_compared c =
+        ss_report_compared(t->bytes_dense, t->dense_inside, t->bytes_sent, t->sent_inside);
+    const char *tail = c.one_host ? "; all inside one host" : "";
+    char where[80] = "";
 
+    if (c.apart)
+        snprintf(where, sizeof where, " to other hosts, %s of all that it sent,",
+                 SS_SHARE(ss_ratio(c.sent, (double)t->bytes_sent)));
     if (t->bytes_dense == 0)
         say(s, "bytes", "bytes", "none: no call could be made sparse");
     else if (job->observe)
         say(s, "bytes", "bytes",
-            "%s sent, votes included, where dense calls alone send %s (mode observe changes "
-            "nothing)",
-            SS_BYTES(sent), SS_BYTES(dense));
-    else if (ss_ratio(dense, sent) >= 1.005)
-        say(s, "bytes", "bytes", "%s sent instead of %s: %s times fewer", SS_BYTES(sent),
-            SS_BYTES(dense), SS_FACTOR(dense / sent));
+            "%s sent%s%s votes included, where dense calls alone send %s (mode observe changes "
+            "nothing)%s",
+            SS_BYTES(c.sent), where, c.apart ? "" : ",", SS_BYTES(c.dense), tail);
+    else if (ss_ratio(c.dense, c.sent) >= 1.005)
+        say(s, "bytes", "bytes", "%s sent%s instead of %s: %s times fewer%s", SS_BYTES(c.sent),
+            where, SS_BYTES(c.dense), SS_FACTOR(c.dense / c.sent), tail);
     else
-        say(s, "bytes", "bytes", "%s sent instead of %s: nothing saved", SS_BYTES(sent),
-            SS_BYTES(dense));
+        say(s, "bytes", "bytes", "%s sent%s instead of %s: nothing saved%s", SS_BYTES(c.sent),
+            where, SS_BYTES(c.dense), tail);
 }
 
 static void say_time(struct ss_summary *s, const struct ss_stats *stats)
@@ -178,8 +184,11 @@ static void say_lanes(struct ss_summary *s, const struct ss_stats *stats)
         if (!algorithms[0] || s->n + 2 > SS_SUMMARY_LINES)
             continue;
         name_lane(r, name, sizeof name);
-        say(s, keys[said++], "sparse", "%s: %s of %s calls; %s times fewer bytes", name, algorithms,
-            SS_COUNT(r->calls), SS_FACTOR(ss_ratio((double)r->bytes_dense, (double)r->bytes_sent)));
+        const struct ss_compared c =
+            ss_report_compared(r->bytes_dense, r->dense_inside, r->bytes_sent, r->sent_inside);
+        say(s, keys[said++], "sparse", "%s: %s of %s calls; %s times fewer bytes%s", name,
+            algorithms, SS_COUNT(r->calls), SS_FACTOR(ss_ratio(c.dense, c.sent)),
+            c.apart ? " to other hosts" : "");
     }
 }
 

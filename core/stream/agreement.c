@@ -78,8 +78,7 @@ static void send_words(struct ss_agree *a, struct ss_meetings *m, int peer, stru
     h.check = check_of(&h, a->outgoing + sizeof h);
     memcpy(a->outgoing, &h, sizeof h);
     size_t len = sizeof h + h.words * sizeof(uint64_t);
-    x->bytes_sent += len;
-    x->phase_sent[SS_PHASE_AGREE] += len;
+    ss_sent_count(x, peer, SS_PHASE_AGREE, len);
     if (ss_meetings_send(m, peer, tag, a->outgoing, len) != SS_OK) {
         m->send = (struct ss_request){0};
         ss_fail(x, SS_ERR_TRANSPORT, peer, SS_PHASE_AGREE);

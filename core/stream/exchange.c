@@ -60,6 +60,15 @@ struct ss_wire_key ss_exchange_key(const struct ss_exchange *x, enum ss_phase ph
     return (struct ss_wire_key){.type = x->type, .call = x->number, .phase = phase};
 }
 
+void ss_sent_count(struct ss_exchange *x, int dst, enum ss_phase phase, size_t len)
+{
+    const struct ss_transport *all = ss_exchange_all(x);
+
+    x->bytes_sent += len;
+    x->bytes_inside += ss_transport_inside(all, x->t == all ? dst : rank_of(x, dst), len);
+    x->phase_sent[phase] += len;
+}
+
 bool ss_send_post(struct ss_exchange *x, struct ss_send_slot *slot, int dst, enum ss_phase phase,
                   unsigned round, const void *msg, size_t len)
 {
@@ -67,8 +76,7 @@ bool ss_send_post(struct ss_exchange *x, struct ss_send_slot *slot, int dst, enu
 
     slot->dst = dst;
     x->moved = true;
-    x->bytes_sent += len;
-    x->phase_sent[phase] += len;
+    ss_sent_count(x, dst, phase, len);
     if (x->t->ops->send(x->t, dst, tag, msg, len, &slot->request) == SS_OK)
         return true;
     ss_fail(x, SS_ERR_TRANSPORT, dst, phase);

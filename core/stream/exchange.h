@@ -53,6 +53,7 @@ struct ss_exchange {
     struct ss_send_slot slots[SS_SEND_SLOTS];
     size_t arena_used; /* bytes of work->arena that hold messages */
     uint64_t bytes_sent;
+    uint64_t bytes_inside; /* those of bytes_sent that went to ranks of the same host */
     uint64_t phase_sent[SS_PHASES], phase_received[SS_PHASES]; /* bytes, headers included */
     struct ss_spans spans;
 };
@@ -154,6 +155,8 @@ struct ss_wire_key ss_exchange_key(const struct ss_exchange *x, enum ss_phase ph
 
 /* Returns a free slot, NULL if all are in use. */
 struct ss_send_slot *ss_send_slot_free(struct ss_exchange *x);
+/* Counts a message to a rank of x->t. */
+void ss_sent_count(struct ss_exchange *x, int dst, enum ss_phase phase, size_t len);
 /* Posts msg. If the transport refuses it, posts an error header in its place, so that the receiver
  * does not wait for ever, and returns false. */
 bool ss_send_post(struct ss_exchange *x, struct ss_send_slot *slot, int dst, enum ss_phase phase,

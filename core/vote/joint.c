@@ -186,6 +186,7 @@ static int send_own(struct ss_joint *j, const struct ss_meeting *m)
     int status = SS_ERR_TRANSPORT;
 
     j->bytes += length;
+    j->inside += ss_transport_inside(j->t, m->to, length);
     for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
         status = j->t->ops->send(j->t, m->to, tag, j->messages, length, &j->send);
     return status;

@@ -27,7 +27,7 @@ struct ss_joint {
     int peer;   /* rank that is waited for, -1: none */
     int posted; /* status of the receives */
     struct ss_request send, receives[SS_JOINT_MEETINGS];
-    uint64_t bytes; /* bytes sent so far */
+    uint64_t bytes, inside; /* bytes sent so far; those of them to ranks of the same host */
 };
 
 /* Returns the bytes that ss_joint_open needs for up to `most` calls among `size` ranks. */

@@ -44,7 +44,7 @@ void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
 {
     ss_meetings_start(&vote->meetings, t);
     vote->call = call;
-    vote->bytes = 0;
+    vote->bytes = vote->inside = 0;
 }
 
 static uint64_t check_of(const struct ss_ballot *ballot)
@@ -84,6 +84,7 @@ static int post(void *owner, struct ss_meetings *m, const struct ss_meeting *now
     v->outgoing = v->ballot;
     v->outgoing.check = check_of(&v->outgoing);
     v->bytes += sizeof v->outgoing;
+    v->inside += ss_transport_inside(m->t, now->to, sizeof v->outgoing);
     return ss_meetings_send(m, now->to, tag, &v->outgoing, sizeof v->outgoing);
 }
 

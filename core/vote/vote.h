@@ -130,7 +130,7 @@ static inline bool ss_ballot_same(const struct ss_ballot *ballot, enum ss_same f
 struct ss_vote {
     struct ss_meetings meetings;
     uint32_t call;
-    uint64_t bytes;          /* bytes sent so far */
+    uint64_t bytes, inside;  /* bytes sent so far; those of them to ranks of the same host */
     struct ss_ballot ballot; /* at first this rank's, at the end the combined one */
     struct ss_ballot outgoing;
     struct ss_ballot incoming;

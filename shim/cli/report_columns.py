@@ -10,7 +10,7 @@ SUMMARY = Group("summary", "The first lines", """
 headline | | text | 1 | version of libsparseshim, program, rank, host, time of the job's first call, and its duration from then on
 state | state | text | 1 | shown if the job had not ended when the report was written
 calls | calls | text | 1 | calls of the collectives that the library wraps: made sparse, passed through, failed
-bytes | bytes | text | 1 | bytes sent by this rank in eligible calls, against a dense collective
+bytes | bytes | text | 1 | bytes sent by this rank in eligible calls, against a dense collective; with several hosts and several ranks on one, those that left the host
 lane_1 | sparse | text | 1 | the call signature of most bytes that has calls made sparse, and their algorithm
 lane_2 | sparse | text | 1 | the second such call signature
 lane_3 | sparse | text | 1 | the third such call signature
@@ -58,6 +58,9 @@ BYTES = Group("bytes", "Bytes", """
 bytes_dense | | bytes | | bytes that a dense collective would have sent from this rank, over all eligible calls
 bytes_sent | | bytes | | bytes sent by this rank in these calls, votes included
 ratio | | factor | | bytes_dense / bytes_sent
+bytes_dense_inside | | bytes | | those of bytes_dense to ranks of the same host; a dense collective sums inside each host first
+bytes_sent_inside | | bytes | | those of bytes_sent to ranks of the same host; 0: one rank per host, or the hosts are not known
+ratio_between | | factor | | dense / sent of the bytes that left the host; null: one host, or one rank on each
 bytes_calibration | | bytes | | bytes sent by this rank, not for a call but to measure the network
 bytes_outside | | bytes | | bytes in the buffers of calls without a call signature in this report
 bytes_largest | | bytes | | bytes in the largest buffer reduced
@@ -160,6 +163,11 @@ _independent | 1-(1-d)^P | share | 1* | density of the result if the ranks' entr
 bytes_dense | dense | bytes | 1! | bytes that a dense collective would have sent from this rank, all calls
 bytes_sent | sent | bytes | 1! | bytes sent by this rank, votes included; calls of the MPI library count as dense
 ratio | ratio | factor | 1 | dense / sent
+bytes_dense_inside | | bytes | | those of bytes_dense to ranks of the same host
+bytes_sent_inside | | bytes | | those of bytes_sent to ranks of the same host
+_dense_between | dense between | bytes | 1!? | bytes between hosts that a dense collective would have sent: it sums inside each host first; a host's bytes are divided among its ranks
+_sent_between | sent between | bytes | 1!? | bytes that this rank sent to other hosts, votes included
+ratio_between | ratio between | factor | 1? | dense between / sent between
 seconds_scan | scan | seconds | 2! | time looking for the entries to send: those that are not zero, or the largest
 seconds_vote | vote | seconds | 2! | time agreeing on the call, calibration and the wait for the last rank included
 seconds_exchange | exchange | seconds | 2! | time sending and receiving, waits included
@@ -176,11 +184,13 @@ fillin_sum | | factor | | sum behind density_result
 planned | | count | | calls with a plan; the predictions are sums over these
 predicted_seconds_sum | | names | | seconds predicted by the model, by algorithm, scan and vote included; null: a call could not run it
 predicted_bytes_sum | | names | | bytes predicted to be sent by this rank, likewise
+predicted_inside_sum | | names | | those of them to ranks of the same host
 topk_samples | | count | | MODE=observe: calls of which a sample was taken, to predict top-k
 topk_density_sum | | factor | | share of the elements that top-k would send, sum over the samples
 topk_kept_sum | | factor | | share of the input's squared norm in these elements, sum over the samples
 topk_seconds_sum | | names | | seconds predicted for top-k by algorithm, sums over the samples
 topk_bytes_sum | | names | | bytes predicted to be sent by this rank, likewise
+topk_inside_sum | | names | | those of them to ranks of the same host
 advice | | object | | MODE=observe: settings that would make the calls faster
 """)
 ADVICE = Group("advice", "Advice for a call signature (MODE=observe)", """
@@ -197,12 +207,14 @@ force | | flag | | the plan would choose dense: ALGORITHM must name the best
 topk | | text | | MODE=topk, which is lossy: algorithm of the least predicted time
 topk_predicted | | seconds | | this time, of a call
 topk_bytes | | bytes | | bytes that this rank would send in a call
+topk_inside | | bytes | | those of them to ranks of the same host
 topk_gain | | flag | | it takes 0.9 times as long as the MPI library, or less
 """)
 PREDICTIONS = Group("", "Predicted by call signature and algorithm (MODE=observe)", """
 _lane | signature | count | 1 | number of the call signature, as above
 _algorithm | algorithm | text | 1 | the collective; native: the MPI library's, as measured
 _bytes | bytes sent | bytes | 1 | bytes sent by this rank, mean of a call
+_between | between hosts | bytes | 1? | those of them that leave the host
 _seconds | time | seconds | 1 | time of a call, scan and vote included
 _faster | times faster | factor | 1 | time of native / this time
 _remark | | text | 1 | marks the measured time, and the fastest sparse algorithm
@@ -213,7 +225,8 @@ _density | takes | share | 1! | share of the elements that would be sent
 _kept | of the norm^2 | share | 1! | share of the input's squared norm in them; the rest waits in the residual
 _algorithm | algorithm | text | 1 | the collective of the least predicted time
 _bytes | bytes sent | bytes | 1 | bytes that this rank would send in a call
-_fewer | times fewer | factor | 1 | bytes of a dense call / these
+_between | between hosts | bytes | 1? | those of them that leave the host
+_fewer | times fewer | factor | 1 | bytes of a dense call / these, of those between hosts if they are shown
 _seconds | time | seconds | 1 | time predicted for a call
 _faster | times faster | factor | 1 | measured time of the MPI library / this time
 _remark | | text | 1 | settings for it, or the reason why there are none

@@ -1,7 +1,7 @@
 """Two jobs side by side."""
 from report_forms import operation
 from report_jobs import Wrong, lane_seconds, tensor_density, tensor_ratio
-from report_merge import LANE, MEASURES, TENSOR, any_of, join, kinds
+from report_merge import LANE, MEASURES, SELDOM, TENSOR, any_of, join, kinds
 from report_words import Group, count, date, finite, line, plain, ratio, table
 
 DOCUMENT = Group("", "Compared: the document", """
@@ -87,7 +87,7 @@ def job_rows(a, b):
     rows = []
     for key, words, kind, _, number in MEASURES:
         x, y = (mean(number(r) for r in side) for side in (a, b))
-        if x is not None or y is not None or not key.startswith(("rounds", "seconds_w", "seconds_b", "share_t")):
+        if x is not None or y is not None or not key.startswith(SELDOM):
             rows.append({"measure": key, "_shown": words, "_kind": kind, "a": x, "b": y, "ratio": ratio(y, x)})
     return rows
 

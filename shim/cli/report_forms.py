@@ -2,7 +2,7 @@
 import math
 
 import report_columns as c
-from report_jobs import lane_density
+from report_jobs import apart, between, lane_density
 from report_words import finite, first_line, in_bytes, line, plain, ratio, seconds, share, table
 
 
@@ -53,8 +53,8 @@ def lane_rows(report):
     words = {row["reason"]: row["text"] for row in report.rows("passed") if row["text"]}
     rows = []
     for lane in report.rows("lanes"):
-        density = lane_density(lane)
-        rows.append({**lane, "_op": operation(lane),
+        density, (dense, sent) = lane_density(lane), between(lane)
+        rows.append({**lane, "_op": operation(lane), "_dense_between": dense, "_sent_between": sent,
                      "_name": "(further call signatures)" if lane["count"] == 0 else lane["communicator"] or "(no name)",
                      "_independent": fill_in(density, lane["ranks"] or 0),
                      "_passed": {words.get(k, k): n for k, n in lane["passed"].items()}})
@@ -106,17 +106,24 @@ def advice_rows(report):
     return rows
 
 
+def less(whole, part):
+    return whole - part if finite(whole) and finite(part) else whole
+
+
 def prediction_rows(report):
     rows = []
     for lane in advised(report):
         a, planned = lane["advice"], lane["planned"]
         rows.append({"_lane": lane["lane"], "_algorithm": "native", "_seconds": a["native"], "_remark": "measured",
-                     "_bytes": ratio(lane["bytes_dense"], lane["calls"])})
+                     "_bytes": ratio(lane["bytes_dense"], lane["calls"]),
+                     "_between": ratio(between(lane)[0], lane["calls"])})
         for name, total in lane["predicted_seconds_sum"].items():
             time = ratio(total, planned)
             best = name == a["best"]
-            rows.append({"_lane": lane["lane"], "_algorithm": name, "_seconds": time,
-                         "_bytes": ratio(lane["predicted_bytes_sum"].get(name), planned),
+            sent = ratio(lane["predicted_bytes_sum"].get(name), planned)
+            inside = ratio(lane["predicted_inside_sum"].get(name), planned)
+            rows.append({"_lane": lane["lane"], "_algorithm": name, "_seconds": time, "_bytes": sent,
+                         "_between": less(sent, inside) if apart(lane) else None,
                          "_faster": ratio(a["native"], time), "_remark": "best sparse" if best else ""})
     return rows
 
@@ -134,11 +141,13 @@ def topk_rows(report):
     rows = []
     for lane in advised(report):
         a, samples = lane["advice"], lane["topk_samples"]
+        out = less(a["topk_bytes"], a["topk_inside"]) if apart(lane) else None
+        dense, sent = (between(lane)[0], out) if apart(lane) else (lane["bytes_dense"], a["topk_bytes"])
         if samples:
             rows.append({"_lane": lane["lane"], "_density": ratio(lane["topk_density_sum"], samples),
                          "_kept": ratio(lane["topk_kept_sum"], samples), "_algorithm": a["topk"] or "-",
                          "_bytes": a["topk_bytes"], "_seconds": a["topk_predicted"], "_remark": topk_remark(lane, a),
-                         "_fewer": ratio(ratio(lane["bytes_dense"], lane["calls"]), a["topk_bytes"]),
+                         "_between": out, "_fewer": ratio(ratio(dense, lane["calls"]), sent),
                          "_faster": ratio(a["native"], a["topk_predicted"])})
     return rows
 

@@ -8,6 +8,7 @@ import report_columns as columns
 from report_words import date, finite, ratio
 
 SCHEMA = 2
+BYTES = ("bytes_dense", "bytes_sent", "bytes_dense_inside", "bytes_sent_inside")
 APART = 60  # seconds: clocks of hosts differ, and ranks begin and end apart, by less
 
 
@@ -269,6 +270,18 @@ def choose(folder, reports, wanted):
 
 def lane_seconds(lane):
     return sum(lane[f"seconds_{phase}"] or 0 for phase in columns.PHASES)
+
+
+def apart(row):
+    """True if bytes inside hosts and between hosts differ: there are several hosts, with several ranks on one."""
+    dense, sent, dense_inside, sent_inside = (row[key] or 0 for key in BYTES)
+    return dense_inside > 0 and (dense_inside < dense or sent_inside < sent)
+
+
+def between(row):
+    """Bytes between hosts: of dense collectives and sent; None where nothing is apart."""
+    dense, sent, dense_inside, sent_inside = (row[key] or 0 for key in BYTES)
+    return (dense - dense_inside, sent - sent_inside) if apart(row) else (None, None)
 
 
 def lane_density(lane):

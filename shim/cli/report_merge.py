@@ -3,8 +3,9 @@ import json
 
 import report_columns as c
 from report_forms import operation
-from report_jobs import lane_density, lane_seconds, tensor_density, tensor_ratio
-from report_words import (Group, date, finite, first_line, in_bytes, line, plain, ratio, seconds, shown, table, three)
+from report_jobs import BYTES, apart, between, lane_density, lane_seconds, tensor_density, tensor_ratio
+from report_words import (Group, date, finite, first_line, in_bytes, line, plain, ratio, seconds, share, shown, table,
+                          three)
 
 
 def as_json(document, groups):
@@ -34,6 +35,15 @@ def of(part, key):
     return lambda r: r.data.get(part, {}).get(key)
 
 
+def between_hosts(which):
+    return lambda r: between(r.data["bytes"])[which]
+
+
+def added(rows):
+    """The bytes of several ranks."""
+    return {key: sum(row[key] or 0 for row in rows) for key in BYTES}
+
+
 def largest_residual(report):
     return max(filter(finite, map(tensor_ratio, report.rows("tensors"))), default=None)
 
@@ -48,6 +58,8 @@ MEASURES = (
     ("seconds_waits", "vote, exchange, native", "seconds", False, phases("vote", "exchange", "native")),
     ("bytes_dense", "dense", "bytes", True, of("bytes", "bytes_dense")),
     ("bytes_sent", "sent", "bytes", True, of("bytes", "bytes_sent")),
+    ("between_dense", "dense, between hosts", "bytes", True, between_hosts(0)),
+    ("between_sent", "sent, between hosts", "bytes", True, between_hosts(1)),
     ("bytes_calibration", "to measure the network", "bytes", True, of("bytes", "bytes_calibration")),
     ("bytes_memory_peak", "memory", "bytes", True, of("bytes", "bytes_memory_peak")),
     ("calls_sparse", "calls made sparse", "count", False, of("calls", "sparse")),
@@ -61,6 +73,7 @@ MEASURES = (
     ("seconds_behind", "fell behind, not waited for", "seconds", True, of("rounds", "seconds_behind")),
     ("share_thread", "thread, of a core", "share", False, of("rounds", "share_thread")),
 )
+SELDOM = ("rounds", "seconds_waited", "seconds_behind", "share_thread", "between")  # shown if a report has them
 OF = {key: number for key, _, _, _, number in MEASURES}
 
 
@@ -124,13 +137,13 @@ SUMMARY = Group("summary", "Merged: the first lines", """
 headline | | text | 1 | version of libsparseshim, program, ranks that report, when the first of them began, and how long the last ran
 missing | missing | text | 1 | ranks of which no report was given
 state | state | text | 1 | that reports are of ranks that had not ended
-bytes | bytes | text | 1 | bytes sent by all ranks that report, against dense collectives
+bytes | bytes | text | 1 | bytes sent by all ranks that report, against dense collectives; with several hosts and several ranks on one, those between hosts
 slowest | slowest | text | 1 | the rank that spent most time in scan, merge and coding, its own work
 awaited | awaited | text | 1 | the rank that spent least time in vote, exchange and native, where ranks wait for each other: the others wait for it
 partial | partial | text | 1 | partial allreduces: ranks whose gradients were in a round, and the time that they fell behind, for which the others would have waited
 """)
 SPREAD = Group("spread", "Merged: over the ranks", """
-measure | | text | | the number compared, as in a rank's report; seconds_work: scan, merge and coding; seconds_waits: vote, exchange and native
+measure | | text | | the number compared, as in a rank's report; seconds_work: scan, merge and coding; seconds_waits: vote, exchange and native; between_dense, between_sent: bytes that leave the host
 _shown | of a rank | text | 1 | the number compared, over all call signatures
 least | least | shown | 1 | of the ranks that report
 median | median | shown | 1 | of the ranks that report
@@ -155,6 +168,11 @@ density_most | largest | share | 1 | largest mean density of a rank
 bytes_dense | dense | bytes | 1! | bytes that dense collectives would have sent, all ranks together
 bytes_sent | sent | bytes | 1 | bytes sent, all ranks together
 ratio | ratio | factor | 1 | dense / sent
+bytes_dense_inside | | bytes | | those of bytes_dense inside hosts
+bytes_sent_inside | | bytes | | those of bytes_sent inside hosts
+_dense_between | dense between | bytes | 1!? | bytes between hosts that dense collectives would have sent: they sum inside each host first
+_sent_between | sent between | bytes | 1? | bytes sent between hosts, all ranks together
+ratio_between | ratio between | factor | 1? | dense between / sent between
 seconds_scan | scan | seconds | 2 | time looking for entries, median of the ranks
 seconds_vote | vote | seconds | 2 | time agreeing, median of the ranks
 seconds_exchange | exchange | seconds | 2 | time sending and receiving, median of the ranks
@@ -195,9 +213,20 @@ def missing(reports):
     return ", ".join(parts[:20]) + (", ..." if len(parts) > 20 else "")
 
 
+def bytes_line(b):
+    """Compares what left the hosts, if that is apart, else all bytes."""
+    dense, sent, where = b["bytes_dense"], b["bytes_sent"], ""
+    if apart(b):
+        dense, sent = between(b)
+        where = f" between hosts, {share(ratio(sent, b['bytes_sent']))} of all that was sent,"
+    return (f"{in_bytes(sent)} sent{where} instead of {in_bytes(dense)}, all of these ranks together: "
+            f"{three(ratio(dense, sent))} times fewer"
+            + ("; all inside one host" if 0 < b["bytes_sent"] == b["bytes_sent_inside"] else ""))
+
+
 def merged_summary(reports):
     first, spread = reports[0], lambda key: Spread((OF[key](r), r.rank) for r in reports)
-    work, waits, dense, sent = map(spread, ("seconds_work", "seconds_waits", "bytes_dense", "bytes_sent"))
+    work, waits = map(spread, ("seconds_work", "seconds_waits"))
     rounds, running = spread("rounds"), sum(not r.complete for r in reports)
     in_each = ratio(spread("rounds_in").sum, rounds.most)
     lines = {"headline": f"sparseshim {first_line(first.job['version'])}: "
@@ -209,8 +238,7 @@ def merged_summary(reports):
     if running:
         lines["state"] = (f"{running} of {len(reports)} ranks had not ended: they were running, or were ended later "
                           "without MPI_Finalize")
-    lines["bytes"] = (f"{in_bytes(sent.sum)} sent instead of {in_bytes(dense.sum)}, all of these ranks together: "
-                      f"{three(ratio(dense.sum, sent.sum))} times fewer")
+    lines["bytes"] = bytes_line(added([r.data["bytes"] for r in reports]))
     # A rank stands out where it is a tenth from the median.
     if work.rank_most is not None and work.most > 1.1 * work.median:
         lines["slowest"] = (f"rank {work.rank_most}: {seconds(work.most)} in scan, merge and coding, median "
@@ -229,7 +257,7 @@ def spread_rows(reports):
     rows = []
     for key, words, kind, adds, number in MEASURES:
         s = Spread((number(r), r.rank) for r in reports)
-        if s.n or not key.startswith(("rounds", "seconds_waited", "seconds_behind", "share_thread")):
+        if s.n or not key.startswith(SELDOM):
             rows.append({"measure": key, "_shown": words, "_kind": kind, "least": s.least, "median": s.median,
                          "most": s.most, "sum": s.sum if adds else None, "rank_least": s.rank_least,
                          "rank_most": s.rank_most})
@@ -241,7 +269,8 @@ def merged_lanes(reports):
     for number, rows in enumerate(join(reports, "lanes", LANE + ("ranks",)), 1):
         first, spread = any_of(rows), lambda of_lane: spread_of(reports, rows, of_lane)
         density, everything = spread(lane_density), spread(lane_seconds)
-        dense, sent = spread(lambda r: r["bytes_dense"]).sum, spread(lambda r: r["bytes_sent"]).sum
+        sent = added([row for row in rows if row is not None])
+        dense_between, sent_between = between(sent)
         row = {key: first[key] for key in LANE + ("ranks",)}
         if first["count"] == 0:
             row["communicator"] = "(further call signatures)"
@@ -249,8 +278,9 @@ def merged_lanes(reports):
             row[f"seconds_{name}"] = spread(lambda r, key=f"seconds_{name}": r[key]).median
         row.update(lane=number, _op=operation(first),
                    calls=spread(lambda r: r["calls"]).most, calls_sparse=spread(sparse_calls).most,
-                   density_median=density.median, density_most=density.most, bytes_dense=dense, bytes_sent=sent,
-                   ratio=ratio(dense, sent), seconds_median=everything.median, seconds_most=everything.most,
+                   density_median=density.median, density_most=density.most, **sent,
+                   ratio=ratio(sent["bytes_dense"], sent["bytes_sent"]), _dense_between=dense_between,
+                   _sent_between=sent_between, ratio_between=ratio(dense_between, sent_between), seconds_median=everything.median, seconds_most=everything.most,
                    rank_most=everything.rank_most)
         result.append(row)
     return result

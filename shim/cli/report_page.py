@@ -118,7 +118,10 @@ def lane_pictures(reports):
     sent, times, model = [], [], []
     for number, rows in enumerate(lanes[:MOST_BARS], 1):
         name, n = lane_name(number, rows[0]), len(rows)
-        sent += [(name, [added(rows, "bytes_dense"), None]), ("", [None, added(rows, "bytes_sent")])]
+        total = merge.added(rows)
+        dense, ours = total["bytes_dense"], total["bytes_sent"]
+        dense_inside, inside = total["bytes_dense_inside"], total["bytes_sent_inside"]
+        sent += [(name, [dense - dense_inside, None, dense_inside]), ("", [None, ours - inside, inside])]
         times.append((name, [added(rows, f"seconds_{phase}") / n for phase in c.PHASES]))
         ours = sum(added(rows, f"seconds_{phase}") for phase in c.PHASES if phase != "native")
         sparse, passed = sum(map(merge.sparse_calls, rows)), sum(sum(r["passed"].values()) for r in rows)
@@ -129,7 +132,8 @@ def lane_pictures(reports):
                 model += [(f"{name}, {what}", [guess, None]), ("", [None, real])]
     page = ["<h2>Bytes against dense</h2>\n",
             bars("Bytes that dense collectives would have sent, and bytes sent, by call signature, all ranks of this "
-                 "page together", ("dense", "sent"), sent, in_bytes),
+                 "page together", ("dense", "sent", "inside hosts") if any(row[1][2] for row in sent) else
+                 ("dense", "sent"), sent, in_bytes),
             "<h2>Time per phase</h2>\n",
             bars("Time of all calls by call signature, mean of the ranks", c.PHASES, times, seconds)]
     if len(reports) > 1:

@@ -110,14 +110,14 @@ def shown(kind, value):
 class Column:
     """A key of JSON, a column of a table, or both.
 
-    views: digits of the tables of its group that show it; "*": with --all alone; "!": its legend
-    stands under the table. A key that begins with "_" is not in JSON."""
+    views: digits of the tables of its group that show it; "*": with --all alone; "?": if a row has a
+    value; "!": its legend stands under the table. A key that begins with "_" is not in JSON."""
 
     def __init__(self, line):
         key, title, kind, views, self.legend = [part.strip() for part in line.split("|", 4)]
         self.key, self.title, self.kind = key, title, kind
         self.views = set(views) & set("123456789")
-        self.rare, self.told = "*" in views, "!" in views
+        self.rare, self.told, self.seldom = "*" in views, "!" in views, "?" in views
         self.left = kind in LEFT
 
 
@@ -138,7 +138,8 @@ def line(label, text):
 
 def table(title, group, rows, view="1", full=False, told=()):
     """The table of a view as text. A column of nothing goes. told: further lines under it."""
-    columns = [c for c in group.columns if view in c.views and (full or not c.rare)]
+    columns = [c for c in group.columns if view in c.views and (full or not c.rare)
+               and (not c.seldom or any(row.get(c.key) is not None for row in rows))]
     cells = [[shown(c.kind, row.get(c.key)) for c in columns] for row in rows]
     keep = [i for i in range(len(columns)) if any(row[i] for row in cells)]
     if not rows or not keep:

@@ -190,6 +190,7 @@ static void note_call(struct trace *t, struct trace_record *r, const struct ss_t
     r->algorithm = call->algorithm;
     r->why = call->why;
     r->bytes = call->bytes;
+    r->inside = call->inside;
     r->density = (float)call->density;
 }
 

@@ -20,7 +20,7 @@ struct trace_record {
     uint8_t comm;
     float density;
     const char *type, *algorithm, *why;
-    uint64_t count, bytes;
+    uint64_t count, bytes, inside;
     uint64_t call;
     int ranks;
 };

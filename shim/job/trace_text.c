@@ -152,6 +152,8 @@ static void put_call(struct trace_text *out, const struct trace_record *r, const
     put_part(out, ",\"type\":\"", r->type, "\"");
     put_part(out, ",\"algorithm\":\"", r->algorithm, "\"");
     put_number(out, ",\"bytes\":", r->bytes);
+    if (r->inside > 0)
+        put_number(out, ",\"bytes_inside\":", r->inside);
     if (r->density >= 0) {
         uint64_t millionths = (uint64_t)((double)r->density * 1e6 + 0.5);
         put_number(out, ",\"density\":", millionths / 1000000);
