@@ -217,11 +217,25 @@ def rest_of(groups):
             yield f"{group.text()}: {group.reason}", group.rule((alone or own)[0])
 
 
+def hosts_of(ranks):
+    """Comments on the hosts of the run. A form of top-k that counts by host has its advice here."""
+    counts = {}
+    for rank in ranks:
+        counts[rank.facts.get("host")] = counts.get(rank.facts.get("host"), 0) + 1
+    if None in counts:
+        return []
+    least, most = min(counts.values()), max(counts.values())
+    each = f", {least if least == most else f'{least} to {most}'} on each" if len(counts) > 1 else ""
+    return [f"# The ranks were on {len(counts)} host{'s' * (len(counts) > 1)}{each}; DENSITY is the share of a",
+            "# gradient that each rank sends."]
+
+
 def profile(ranks, groups, rules):
     """The text of the file."""
     first, date = ranks[0], time.strftime("%Y-%m-%d", time.gmtime())
     lines = [f"{FIRST_LINE} from a run of {first.facts.get('program', 'a program')} on "
              f"{first.facts.get('ranks', '?')} ranks, {date}.",
+             *hosts_of(ranks),
              "# Use: SPARSESHIM_CONFIG=FILE; or put it into ~/.config/sparseshim/NAME.conf and",
              "# use SPARSESHIM_CONFIG=@NAME.", "mode = topk"]
     lines += [line for line in first.options if line.split(" ", 1)[0] not in ("mode", "register")]

@@ -183,6 +183,9 @@ int shim_comm_size_of(uintptr_t handle);
  * MPI_SUCCESS, or an MPI error code that was raised: after a TIMEOUT, for bad settings under
  * STRICT, or if this rank has no memory to meet the others. */
 int shim_comm_contact(uintptr_t handle);
+/* Returns the number of this process's host. `rank`, of the communicator or the world, matters only
+ * where a test gives the layout. */
+uint64_t shim_comm_host(int rank);
 
 /* Starts a first contact in a nonblocking call, after the native one was posted. Called only if the
  * user has asked every rank to take nonblocking calls over (shim_asked_for_requests): a rank at a

@@ -209,21 +209,20 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     return made;
 }
 
-/* Returns the number of this rank's host. */
-static uint64_t host_of(const struct shim_comm *c)
+uint64_t shim_comm_host(int rank)
 {
     char digits[24];
     const uint64_t layout = cfg_forced(shim.cfg)->layout;
     const int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)layout);
 
-    return layout == 0 ? shim.settings.host : (uint64_t)(digits[c->rank % length] - '0');
+    return layout == 0 ? shim.settings.host : (uint64_t)(digits[rank % length] - '0');
 }
 
 /* Finds out which ranks share a host, once all ranks have made the private communicator. */
 static bool find_hosts(struct shim_comm *c)
 {
     struct ss_layout *l = c->layout;
-    const uint64_t own = host_of(c);
+    const uint64_t own = shim_comm_host(c->rank);
 
     if (shim_real.Allgather(&own, 1, MPI_UINT64_T, l->ids, 1, MPI_UINT64_T, c->private) !=
         MPI_SUCCESS)

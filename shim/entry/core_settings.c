@@ -1,21 +1,39 @@
 /* Translates options into core's settings. */
 #include "shim/entry/core_settings.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "shim/mpi/state.h"
 
-/* Returns a number that is equal on the ranks of a host, as far as host names are. */
+static uint64_t mix_text(uint64_t h, const char *text)
+{
+    for (const char *at = text; *at; at++)
+        h = ss_mix(h, (unsigned char)*at);
+    return h;
+}
+
+/* Reads the number that the kernel draws when it starts; "" if there is none. */
+static void read_boot_id(char *text, size_t size)
+{
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd >= 0 ? read(fd, text, size - 1) : 0;
+
+    text[length > 0 ? length : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Returns a number that is equal on the ranks of a host: a hash of its name and its boot id, since
+ * hosts may share a name. */
 static uint64_t host_number(void)
 {
-    char name[256] = "";
-    uint64_t h = 1;
+    char name[256] = "", boot[64];
 
     if (gethostname(name, sizeof name - 1) != 0)
         return 0;
-    for (const char *at = name; *at; at++)
-        h = ss_mix(h, (unsigned char)*at);
-    return h;
+    read_boot_id(boot, sizeof boot);
+    return mix_text(mix_text(1, name), boot);
 }
 
 /* Seconds after which a wait inside a call logs a warning; ranks are usually less apart. */

@@ -173,7 +173,8 @@ static void append_job(void)
     char text[256];
     struct cfg_row row;
 
-    snprintf(text, sizeof text, "rank %d\nranks %d\nprogram %s\n", shim.rank, shim.ranks,
+    snprintf(text, sizeof text, "rank %d\nranks %d\nhost %016llx\nprogram %s\n", shim.rank,
+             shim.ranks, (unsigned long long)shim_comm_host(shim.rank < 0 ? 0 : shim.rank),
              program_invocation_short_name);
     append_text(SS_LEARN_TEXT, text);
     for (size_t i = 0; cfg_row(shim.cfg, i, &row); i++) {

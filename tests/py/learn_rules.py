@@ -245,6 +245,12 @@ class File(unittest.TestCase):
         self.assertIn("#register += count=5000,site=mean:calls=1", lines)
         self.assertIn("#register += count=3000", lines)
 
+    def test_the_file_says_on_how_many_hosts_the_ranks_were(self):
+        ranks = [mock.Mock(facts={"host": host}) for host in "aabbb"]
+        for count, words in ((2, "1 host;"), (4, "2 hosts, 2 on each;"), (5, "2 hosts, 2 to 3 on each;")):
+            self.assertIn(f"# The ranks were on {words} DENSITY is", learn.hosts_of(ranks[:count])[0])
+        self.assertEqual(learn.hosts_of([mock.Mock(facts={"rank": "0"})]), [])
+
     def test_a_refused_rule_tells_the_sum_from_others_if_it_can(self):
         lines = self.text(group(kind=REFUSED, symbol="f", site="a+0x1"), group(kind=REFUSED, symbol="f", site="a+0x2"))
         self.assertIn("#register += count=5000,site=a+0x1:calls=1", lines)
