@@ -87,6 +87,65 @@ by_host 111222 dsar q8 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=hea
 SPARSESHIM_DENSITY=1 PERIOD=1 SPARSESHIM_GUARD=off SPARSESHIM_PROGRESS=watchdog \
     by_host 1122 ring same '*:calls=1' on "layers under way together" nb_layers --divide 256 --steps 3
 unset SPARSESHIM_DENSITY
+# Bytes inside hosts and between them: of all ranks, by `sparseshim report`.
+cat >"$WORK/all" <<SH
+#!/bin/sh
+exec $MPIRUN -genv SPARSESHIM_REPORT all "\$@"
+SH
+chmod +x "$WORK/all"
+
+# shares LAYOUT: which part of the bytes is inside hosts, sent and of dense: none, some or all.
+shares() {
+    MPIRUN=$WORK/all SPARSESHIM_TEST=layout=$1,slice=500 SPARSESHIM_NODE_AGGREGATION=on \
+        SPARSESHIM_ALGORITHM=split_allgather preloaded "${#1}" oracle 4096 0 4
+    "$BUILD/sparseshim" report "$WORK/report" >"$WORK/merged" 2>>"$WORK/err" || STATUS=1
+    passed && cat "$WORK"/report/*.json | perl -MJSON::PP -e '
+        my ($json, %sum) = (JSON::PP->new, ());
+        $json->incr_parse($_) while <STDIN>;
+        while (my $report = $json->incr_parse) {
+            for my $part ($report->{bytes}, @{$report->{lanes}}) {
+                my ($apart, $ratio) = (0, $part->{ratio_between});
+                for my $kind (qw(dense sent)) {
+                    my ($all, $inside) = @$part{"bytes_$kind", "bytes_${kind}_inside"};
+                    die "$inside of $all bytes are inside" if $inside > $all;
+                    $apart ||= $inside > 0 && $inside < $all;
+                }
+                die "a ratio of nothing" if defined $ratio && !$apart;
+            }
+            $sum{$_} += $report->{bytes}{$_} for keys %{$report->{bytes}};
+        }
+        for my $kind (qw(sent dense)) {
+            my ($all, $inside) = @sum{"bytes_$kind", "bytes_${kind}_inside"};
+            print $inside == 0 ? "none" : $inside == $all ? "all" : "some", "\n";
+        }' | tr '\n' ' '
+}
+for layout in 1122 1212 111222; do
+    [ "$(shares "$layout")" = "some some " ] && grep -q 'sent between hosts, .* % of all that was sent' "$WORK/merged" &&
+        grep -q 'dense between  sent between  ratio between' "$WORK/merged" &&
+        grep -q '^  bytes .* sent to other hosts, .* % of all that it sent, instead of' "$WORK/err"
+    tap "$?" "bytes inside hosts and between them are apart, layout $layout"
+done
+[ "$(shares 1234)" = "none none " ] && ! grep -q 'between\|inside' "$WORK/merged" "$WORK/err"
+tap "$?" "one rank on each host: the report tells nothing apart"
+[ "$(shares 1111)" = "all all " ] && ! grep -q 'between' "$WORK/merged" && grep -q '; all inside one host$' "$WORK/merged"
+tap "$?" "one host: all bytes are inside"
+
+# Hosts share a name at times, but no boot id.
+cat >"$WORK/booted" <<SH
+#!/bin/sh
+echo "boot \$((PMI_RANK / 2))" >"$WORK/boot.\$PMI_RANK"
+exec unshare --mount sh -c 'mount --bind "\$0" /proc/sys/kernel/random/boot_id && exec "\$@"' \
+    "$WORK/boot.\$PMI_RANK" "$PROGRAMS/smoke" "\$@"
+SH
+chmod +x "$WORK/booted"
+name="two hosts of one name are told apart by their boot ids"
+if unshare --mount mount --bind /dev/null /proc/sys/kernel/random/boot_id 2>/dev/null; then
+    PROGRAMS=$WORK SPARSESHIM_NODE_AGGREGATION=on SPARSESHIM_ALGORITHM=split_allgather preloaded 4 booted
+    passed && [ "$(on_two_levels)" -ge 10 ]
+    tap "$?" "$name"
+else
+    skip "$name" "only root mounts a boot id"
+fi
 
 # A rank that waits for a rank of its host or of another names it.
 SPARSESHIM_NODE_AGGREGATION=some preloaded 2 smoke

@@ -52,6 +52,51 @@ static void the_summary_says_whether_it_works_and_what_it_saved(void **state)
     ss_stats_free(&stats);
 }
 
+/* With several ranks per host, what counts is what leaves the host. */
+static void bytes_inside_the_host_are_told_apart(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text, json;
+
+    (void)state;
+    fill_sample(&stats);
+    json = as_json(&stats, &job);
+    assert_contains(&json, "\"bytes_sent_inside\": 0,");
+    assert_contains(&json, "\"ratio_between\": null,");
+    free(json.text);
+    for (struct ss_lane_record *r = stats.lanes; r; r = r->next) {
+        r->dense_inside = r->bytes_dense / 4 * 3;
+        r->sent_inside = r->bytes_sent / 2;
+    }
+    text = as_text(&stats, &job);
+    assert_contains(&text, "\n  bytes    127 MB sent to other hosts, 50.0 % of all that it sent, "
+                           "instead of 6.29 GB: 49.4 times fewer\n");
+    assert_contains(&text, " of 1,000 calls; 50.0 times fewer bytes to other hosts\n");
+    free(text.text);
+    json = as_json(&stats, &job);
+    assert_contains(&json, "\"bytes_dense_inside\": 18876727296,");
+    assert_contains(&json, "\"bytes_sent_inside\": 127401984,");
+    assert_contains(&json, "\"ratio_between\": 50");
+    free(json.text);
+    job.observe = true;
+    text = as_text(&stats, &job);
+    assert_contains(&text, "127 MB sent to other hosts, 50.0 % of all that it sent, votes "
+                           "included, where dense calls alone send 6.29 GB (");
+    free(text.text);
+    job.observe = false;
+    for (struct ss_lane_record *r = stats.lanes; r; r = r->next) {
+        r->dense_inside = r->bytes_dense;
+        r->sent_inside = r->bytes_sent;
+    }
+    text = as_text(&stats, &job);
+    assert_contains(&text, "255 MB sent instead of 25.2 GB: 98.8 times fewer; all inside one "
+                           "host\n");
+    assert_lacks(&text, "other hosts");
+    free(text.text);
+    ss_stats_free(&stats);
+}
+
 static void the_summary_has_at_most_fifteen_lines(void **state)
 {
     static const char *const notes[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
@@ -400,6 +445,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_summary_says_whether_it_works_and_what_it_saved),
+        cmocka_unit_test(bytes_inside_the_host_are_told_apart),
         cmocka_unit_test(the_summary_has_at_most_fifteen_lines),
         cmocka_unit_test(a_report_of_a_running_job_says_that_it_has_not_ended),
         cmocka_unit_test(a_job_without_eligible_calls_is_told_why),
