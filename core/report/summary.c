@@ -80,6 +80,10 @@ static void say_bytes(struct ss_summary *s, const struct ss_report_job *job,
                  SS_SHARE(ss_ratio(c.sent, (double)t->bytes_sent)));
     if (t->bytes_dense == 0)
         say(s, "bytes", "bytes", "none: no call could be made sparse");
+    else if (c.apart && c.sent <= 0)
+        say(s, "bytes", "bytes",
+            "%s sent, none of it to other hosts: other ranks of this host send there",
+            SS_BYTES((double)t->bytes_sent));
     else if (job->observe)
         say(s, "bytes", "bytes",
             "%s sent%s%s votes included, where dense calls alone send %s (mode observe changes "
@@ -186,9 +190,13 @@ static void say_lanes(struct ss_summary *s, const struct ss_stats *stats)
         name_lane(r, name, sizeof name);
         const struct ss_compared c =
             ss_report_compared(r->bytes_dense, r->dense_inside, r->bytes_sent, r->sent_inside);
-        say(s, keys[said++], "sparse", "%s: %s of %s calls; %s times fewer bytes%s", name,
-            algorithms, SS_COUNT(r->calls), SS_FACTOR(ss_ratio(c.dense, c.sent)),
-            c.apart ? " to other hosts" : "");
+        if (c.apart && c.sent <= 0)
+            say(s, keys[said++], "sparse", "%s: %s of %s calls; no bytes to other hosts", name,
+                algorithms, SS_COUNT(r->calls));
+        else
+            say(s, keys[said++], "sparse", "%s: %s of %s calls; %s times fewer bytes%s", name,
+                algorithms, SS_COUNT(r->calls), SS_FACTOR(ss_ratio(c.dense, c.sent)),
+                c.apart ? " to other hosts" : "");
     }
 }
 

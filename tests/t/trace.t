@@ -62,9 +62,13 @@ for ranks in 1 2 3 5; do
 done
 is "all(t['spans'].get(s, 0) > 0 for s in ('allreduce', 'scan', 'vote', 'exchange', 'round', 'encode', 'decode', 'merge', 'scatter', 'wait'))" &&
     is "t['args'][0]['ranks'] == 5 and t['args'][0]['count'] == 50000 and t['args'][0]['bytes'] > 0" &&
+    is "t['args'][0]['bytes_inside'] == t['args'][0]['bytes']" &&
     is "t['args'][0]['algorithm'] and 0.04 < t['args'][0]['density'] < 0.06 and t['clocks'] == 'measured'"
 tap "$?" "... every phase has its spans, a call its arguments, the clocks their offsets"
 SPARSESHIM_ALGORITHM=ring same "exact, ring" 3 traced
+SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_NODE_AGGREGATION=off SPARSESHIM_TEST=layout=122 traced 3 traced
+passed && merged && is "0 < t['args'][0]['bytes_inside'] < t['args'][0]['bytes']"
+tap "$?" "two hosts: a call has the bytes that stay inside one"
 export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1
 for algorithm in auto oktopk gtopk; do
     SPARSESHIM_ALGORITHM=$algorithm same "top-k, $algorithm" 3 traced
@@ -89,8 +93,8 @@ passed && merged && is "all(t['spans'].get(s, 0) >= 3 * 40 for s in ('partial ro
     is "all(r['ranks'] == 3 and r['bytes'] > 0 and 0 <= r['density'] <= 1 and r['algorithm'] == 'allgather' and 'because' not in r for r in t['rounds'])" &&
     is "all(n % 3 == 0 for n in [sum(r['call'] == c for r in t['rounds']) for c in {r['call'] for r in t['rounds']}])"
 tap "$?" "QUORUM: each round has its spans on every rank, called for there or not"
-traced 4 smoke
-passed && merged
+SPARSESHIM_TEST=layout=1234 traced 4 smoke
+passed && merged && ! grep -q bytes_inside "$WORK/merged.json"
 tap "$?" "calls that pass through leave a valid trace"
 
 # A rank that comes late, and who waits for it.

@@ -85,10 +85,16 @@ static void bytes_inside_the_host_are_told_apart(void **state)
                            "included, where dense calls alone send 6.29 GB (");
     free(text.text);
     job.observe = false;
-    for (struct ss_lane_record *r = stats.lanes; r; r = r->next) {
-        r->dense_inside = r->bytes_dense;
+    for (struct ss_lane_record *r = stats.lanes; r; r = r->next)
         r->sent_inside = r->bytes_sent;
-    }
+    text = as_text(&stats, &job);
+    assert_contains(&text,
+                    "\n  bytes    255 MB sent, none of it to other hosts: other ranks of this "
+                    "host send there\n");
+    assert_contains(&text, " of 1,000 calls; no bytes to other hosts\n");
+    free(text.text);
+    for (struct ss_lane_record *r = stats.lanes; r; r = r->next)
+        r->dense_inside = r->bytes_dense;
     text = as_text(&stats, &job);
     assert_contains(&text, "255 MB sent instead of 25.2 GB: 98.8 times fewer; all inside one "
                            "host\n");
