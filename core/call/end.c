@@ -3,6 +3,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/call_impl.h"
+#include "core/coll/rows.h"
 
 static void book_times(struct ss_times *sum, const struct ss_times *t)
 {
@@ -47,8 +48,9 @@ static unsigned exceptions_of(const struct ss_coll *c)
     return ss_vector_exceptions(c->x.type, c->out, (size_t)c->out_n);
 }
 
-/* Returns the bytes that this rank would send without the library. Those to other hosts are divided
- * among the ranks of the host as in the algorithm that ran, so that the two can be compared. */
+/* Returns the bytes that this rank would send without the library. The bytes of its host to other
+ * hosts are divided among the host's ranks as in the algorithm that ran, so that a rank can compare
+ * the two. */
 static struct ss_sent dense_bytes(const struct ss_call *call, enum ss_algorithm ran)
 {
     const struct ss_coll *c = &call->f.c;

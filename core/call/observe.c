@@ -75,6 +75,7 @@ static void plan_for(const struct ss_feedback *f, struct ss_shape shape, const s
     uint64_t nnz = k < f->c.scan.nnz ? k : f->c.scan.nnz;
 
     shape.topk = true;
+    shape.deep = shape.aggregated = false; /* MODE=topk acts on one level */
     shape.learn = false;
     shape.forced = SS_AUTO;
     shape.k = k;

@@ -71,9 +71,9 @@ struct ss_report_totals {
 };
 void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals);
 
-/* Bytes sent, and those that dense collectives would have sent. If the library runs on several
- * hosts with several ranks on one, they are the bytes that left this rank's host (`apart`): these
- * are slow, and dense collectives sum inside each host before they send to others. */
+/* Bytes sent, and bytes that dense collectives would have sent. With several hosts and several
+ * ranks on one (`apart`), both are bytes to other hosts: these are slow, and dense collectives sum
+ * inside each host first. */
 struct ss_compared {
     double sent, dense;
     bool apart;

@@ -32,7 +32,7 @@ static void assert_counted(const struct sim_job *job)
     }
     assert_true(all > 0);
     assert_int_equal(inside > 0, job->layout->most > 1);
-    assert_int_equal(inside < all, job->layout->hosts > 1);
+    assert_int_equal(inside<all, job->layout->hosts> 1);
 }
 
 static void every_algorithm(void **state)
@@ -45,10 +45,8 @@ static void every_algorithm(void **state)
     for (size_t l = 0; l < LENGTH(layouts); l++)
         for (int a = SS_AUTO + 1; a < SS_OKTOPK; a++)
             for (int on = 0; on < 2; on++) {
-                struct ss_settings settings = {.algorithm = (enum ss_algorithm)a,
-                                               .alpha = 1e-5,
-                                               .beta = 1e-9,
-                                               .hash = 1};
+                struct ss_settings settings = {
+                    .algorithm = (enum ss_algorithm)a, .alpha = 1e-5, .beta = 1e-9, .hash = 1};
                 settings.aggregation = on ? SS_AGGREGATION_ON : SS_AGGREGATION_OFF;
                 job_open(&job, (int)strlen(layouts[l]), 1e-5, 1e-9, 0, &settings);
                 set_hosts(&job, layouts[l]);
@@ -160,9 +158,9 @@ static void dense_sums_inside_each_host_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_algorithm), cmocka_unit_test(agreements),
-        cmocka_unit_test(joint_votes), cmocka_unit_test(dense_sums_inside_each_host_first)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_algorithm),
+                                       cmocka_unit_test(agreements), cmocka_unit_test(joint_votes),
+                                       cmocka_unit_test(dense_sums_inside_each_host_first)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

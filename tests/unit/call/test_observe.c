@@ -110,12 +110,34 @@ static void what_is_predicted_is_what_topk_sends(void **state)
     }
 }
 
+/* Predicted bytes are told apart, too. Top-k sums are not summed inside hosts first. */
+static void hosts_of_several_ranks_are_seen(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    training_open(&t, SIZE, SS_F32, 6007, 0, settings_of(true));
+    job_set_hosts(&t.job, "1122", 64);
+    draw(&t, 1);
+    training_step(&t, false);
+    const struct ss_lane_record *r = record_of(&t, 0);
+    assert_int_equal(r->topk_samples, 1);
+    assert_true(isinf(r->topk_seconds[SS_TWO_LEVEL]));
+    assert_true(fabs(3 * r->topk_inside[SS_ALLGATHER] / r->topk_bytes[SS_ALLGATHER] - 1) < 1e-9);
+    assert_true(r->predicted_inside[SS_TWO_LEVEL] > 0);
+    assert_true(r->predicted_inside[SS_TWO_LEVEL] < r->predicted_bytes[SS_TWO_LEVEL]);
+    assert_int_equal(r->predicted_inside[SS_DENSE], 6007 * 4);
+    assert_true(r->sent_inside > r->dense_inside && r->dense_inside > 0);
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sample_is_looked_at_in_calls_1_2_4_8),
         cmocka_unit_test(other_sums_are_not_sampled),
         cmocka_unit_test(what_is_predicted_is_what_topk_sends),
+        cmocka_unit_test(hosts_of_several_ranks_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
