@@ -87,6 +87,7 @@ by_host 111222 dsar q8 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=hea
 SPARSESHIM_DENSITY=1 PERIOD=1 SPARSESHIM_GUARD=off SPARSESHIM_PROGRESS=watchdog \
     by_host 1122 ring same '*:calls=1' on "layers under way together" nb_layers --divide 256 --steps 3
 unset SPARSESHIM_DENSITY
+
 # Bytes inside hosts and between them: of all ranks, by `sparseshim report`.
 cat >"$WORK/all" <<SH
 #!/bin/sh
