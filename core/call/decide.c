@@ -61,7 +61,7 @@ static void book_predictions(const struct ss_feedback *f, const struct ss_plan *
         bool runs = plan->seconds[a] >= 0; /* one call that could not run it spoils the mean */
         r->predicted_seconds[a] += runs ? plan->seconds[a] : (double)INFINITY;
         r->predicted_bytes[a] += runs ? plan->bytes[a] : (double)INFINITY;
-        r->predicted_inside[a] += runs ? plan->inside[a] : (double)INFINITY;
+        r->predicted_inside[a] += plan->inside[a];
     }
     double densest = ss_kind_density_max(f);
     if (densest > r->density_max)

@@ -102,7 +102,7 @@ static void book(struct ss_feedback *f, const struct sample *s, uint64_t k,
         bool runs = plan->seconds[a] >= 0;
         r->topk_seconds[a] += runs ? plan->seconds[a] : (double)INFINITY;
         r->topk_bytes[a] += runs ? plan->bytes[a] : (double)INFINITY;
-        r->topk_inside[a] += runs ? plan->inside[a] : (double)INFINITY;
+        r->topk_inside[a] += plan->inside[a];
     }
     pthread_mutex_unlock(&f->comm->stats->lock);
 }
