@@ -249,6 +249,7 @@ class File(unittest.TestCase):
         ranks = [mock.Mock(facts={"host": host}) for host in "aabbb"]
         for count, words in ((2, "1 host;"), (4, "2 hosts, 2 on each;"), (5, "2 hosts, 2 to 3 on each;")):
             self.assertIn(f"# The ranks were on {words} DENSITY is", learn.hosts_of(ranks[:count])[0])
+            self.assertEqual(any(":node" in line for line in learn.hosts_of(ranks[:count])), count > 2)
         self.assertEqual(learn.hosts_of([mock.Mock(facts={"rank": "0"})]), [])
 
     def test_a_refused_rule_tells_the_sum_from_others_if_it_can(self):
