@@ -30,7 +30,12 @@ static bool take(struct ss_mem *mem, size_t size, bool promised)
     return true;
 }
 
-static void give(struct ss_mem *mem, size_t size)
+bool ss_mem_take(struct ss_mem *mem, size_t size)
+{
+    return take(mem, size, false);
+}
+
+void ss_mem_give(struct ss_mem *mem, size_t size)
 {
     atomic_fetch_sub(&mem->used, size);
 }
@@ -51,7 +56,7 @@ static int replace(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t k
     }
     if (posix_memalign(&data, ALIGNMENT, size) != 0) {
         atomic_store(&mem->refused, true);
-        give(mem, size);
+        ss_mem_give(mem, size);
         atomic_store(&mem->limited, false);
         return SS_ERR_MEMORY;
     }
@@ -106,7 +111,7 @@ void ss_buf_free(struct ss_buf *buf)
 {
     if (buf->data) {
         free(buf->data);
-        give(buf->mem, buf->size);
+        ss_mem_give(buf->mem, buf->size);
     }
     *buf = (struct ss_buf){0};
 }

@@ -41,4 +41,8 @@ int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep
 
 void ss_buf_free(struct ss_buf *buf);
 
+/* Takes bytes of memory that is no buffer from the pool. Returns false if the limit forbids it. */
+bool ss_mem_take(struct ss_mem *mem, size_t size);
+void ss_mem_give(struct ss_mem *mem, size_t size);
+
 #endif

@@ -46,6 +46,10 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
  * borrowed until the communicator is freed. Without this function no call is on two levels. */
 void ss_comm_set_layout(struct ss_comm *comm, const struct ss_layout *layout);
 
+/* Gives the ranks, before the first call, memory that all of them share: on all ranks or on none.
+ * Borrowed until the communicator is freed. */
+void ss_comm_set_shared(struct ss_comm *comm, struct ss_shared *shared);
+
 /* Records, before the first call, that the options of the ranks differ, as all ranks know. Every
  * call then goes to the MPI library for SS_WHY_SETTINGS, without a vote, since the form of a vote
  * is one of the options. */

@@ -98,6 +98,11 @@ void ss_comm_set_layout(struct ss_comm *comm, const struct ss_layout *layout)
     comm->t->hosts = layout && layout->most > 1 ? layout->host : NULL;
 }
 
+void ss_comm_set_shared(struct ss_comm *comm, struct ss_shared *shared)
+{
+    comm->shared = shared;
+}
+
 void ss_comm_differs(struct ss_comm *comm)
 {
     comm->mismatch_from = 1;

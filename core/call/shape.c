@@ -57,6 +57,14 @@ static bool may_be_deep(const struct ss_feedback *f, bool lossy)
            (ss_layout_is_deep(f->comm->layout) || s->algorithm == SS_TWO_LEVEL);
 }
 
+/* Returns true if the call may use the memory that all ranks share. A blocking call is alone on its
+ * communicator, and thus in that memory. */
+static bool may_share(const struct ss_feedback *f, bool lossy)
+{
+    return f->comm->shared && f->c.kind == SS_KIND_ALLREDUCE && !lossy && !f->nonblocking &&
+           !(f->vote.ballot.flags & SS_VOTE_FLAT);
+}
+
 /* Those that keep the largest entries only are no matter of an exact call. */
 static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy, bool deep)
 {
@@ -126,6 +134,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         .forced = forced(f, lossy, deep),
         .deep = deep,
         .by_host = is_by_host(f, lossy),
+        .shared = may_share(f, lossy),
         .topk = lossy,
         .resting = f->resting,
         .k = b->k_max,

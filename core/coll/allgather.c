@@ -6,6 +6,8 @@
  *     A    alpha (1 + 0.1 (P-2)), for P - 1 messages at once
  *     e    bytes of an entry
  *     k    entries of the largest input
+ *
+ * If all ranks share memory, they use core/coll/shared_allgather.c instead of messages.
  */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
@@ -29,6 +31,7 @@ static void add_own(struct ss_exchange *x)
 struct state {
     bool started;
     struct ss_gather gather;
+    struct ss_sharing sharing;
 };
 _Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
@@ -51,6 +54,8 @@ static int step(struct ss_coll *c)
 {
     struct state *s = c->state;
 
+    if (c->shared)
+        return ss_sharing_step(c, &s->sharing);
     if (!s->started)
         start(c, &s->gather);
     s->started = true;
@@ -59,12 +64,24 @@ static int step(struct ss_coll *c)
 
 /* ---- the row ---- */
 
+/* Returns the estimate in shared memory, where all work is the ranks' own. */
+static struct ss_estimate cost_shared(const struct ss_shape *s)
+{
+    const double bytes = (double)s->nnz_max * (4 + (double)ss_type_size(s->type));
+
+    return (struct ss_estimate){.wire = 2 * s->alpha_inside,
+                                .serial = s->merge * (double)(s->nnz_max + s->nnz_sum),
+                                .bytes = bytes};
+}
+
 static struct ss_estimate cost_allgather(const struct ss_shape *s, const struct ss_history *h)
 {
     int others = s->size - 1;
     double bytes = others * ss_cost_stream_bytes(s, (double)s->nnz_max, (double)s->n);
 
     (void)h;
+    if (s->shared)
+        return cost_shared(s);
     return (struct ss_estimate){
         .wire = ss_cost_fan(s, others) + s->beta * bytes,
         .overlap = ss_cost_take(s, (double)s->nnz_sum, s->size) +

@@ -7,6 +7,7 @@
 #include "core/base/kind.h"
 #include "core/compute/kernels.h"
 #include "core/net/ranks.h"
+#include "core/net/shared_memory.h"
 #include "core/plan/plan.h"
 #include "core/stream/agreement.h"
 #include "core/stream/in.h"
@@ -64,6 +65,7 @@ struct ss_coll {
     uint64_t each;          /* equal parts: elements of each; 0: ss_part_first divides */
     const struct ss_layout *layout; /* two_level: hosts of the ranks */
     bool by_host; /* the own stream holds entries of this rank's slices, summed over its host */
+    struct ss_shared *shared;       /* allgather: memory that all ranks share; NULL: use messages */
 
     struct ss_scan scan; /* result of the look at the input */
     struct ss_stream own;
@@ -183,6 +185,18 @@ void ss_gather_start(struct ss_coll *c, struct ss_gather *g, const struct ss_str
 void ss_gather_start_to(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part,
                         int root);
 int ss_gather_step(struct ss_coll *c, struct ss_gather *g);
+
+/* core/coll/shared_allgather.c: sum of the own streams through c->shared. */
+struct ss_sharing {
+    int step;
+    int awaited;         /* the ranks before this one have been waited for */
+    uint64_t round;      /* of the shared memory */
+    uint64_t first, end; /* elements that the round covers */
+    size_t next;         /* first own entry that the round covers */
+    uint64_t counted;    /* elements of the result that were counted */
+    uint64_t found;      /* entries among them */
+};
+int ss_sharing_step(struct ss_coll *c, struct ss_sharing *s);
 
 /* core/coll/split_gather.c: a split, then a gather. */
 struct ss_split_gather {

@@ -80,6 +80,7 @@ struct ss_comm {
     struct ss_stats *stats;
     char name[64];
     const struct ss_layout *layout; /* hosts of the ranks, NULL: not known */
+    struct ss_shared *shared;       /* memory that all ranks share, NULL: none */
     struct ss_costs network;
     bool costs_agreed;       /* no rank will ask for a calibration any more */
     double cost_scan;        /* seconds per element scanned, last seen here */

@@ -47,6 +47,7 @@ struct ss_shape {
     double alpha, beta;             /* seconds, seconds per byte */
     const struct ss_layout *layout; /* hosts of the ranks, NULL: one rank on each */
     bool deep;                      /* an algorithm on two levels may run */
+    bool shared;                    /* allgather may use shared memory */
     bool aggregated;                /* no sparse algorithm on one level may run */
     bool by_host; /* the entries are claims from sums of hosts (core/feedback/host_sum.c) */
     enum ss_algorithm between;        /* forced between hosts, SS_AUTO: choose */

@@ -143,6 +143,10 @@ void ss_exchange_cancel(struct ss_exchange *x)
 
 enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer)
 {
+    if (x->shared_peer > 0) {
+        *peer = x->shared_peer - 1;
+        return SS_PHASE_GATHER;
+    }
     for (const struct ss_in *in = x->open; in; in = in->next)
         for (int i = 0; i < SS_RECV_WINDOW; i++)
             if (in->peers[i].request.active) {

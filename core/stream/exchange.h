@@ -43,8 +43,9 @@ struct ss_exchange {
     uint64_t n;      /* elements of the index space */
     uint32_t number; /* number of the vote on the communicator, for headers alone; 0: none */
 
-    bool moved; /* the current step has made progress */
-    int failed; /* status of the first failure on this rank, < 0 */
+    bool moved;      /* the current step has made progress */
+    int shared_peer; /* rank that is waited for in shared memory, plus 1; 0: none */
+    int failed;      /* status of the first failure on this rank, < 0 */
     int failed_peer;
     enum ss_phase failed_phase;
 

@@ -12,6 +12,7 @@
 #include "core/call/tensor_access.h"
 #include "shim/comm/lists.h"
 #include "shim/comm/partial_calls.h"
+#include "shim/comm/shared.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
@@ -124,6 +125,7 @@ void shim_comm_release(struct shim_comm *c)
     if (c->core && idle)
         ss_comm_free(c->core);
     ss_layout_free(c->layout);
+    shim_shared_free(c);
     if (c->private != MPI_COMM_NULL)
         shim_real.Comm_free(&c->private);
     if (c->private_rounds != MPI_COMM_NULL)
@@ -402,6 +404,7 @@ static void bury(struct shim_comm *c)
         return;
     ss_comm_free(c->core);
     ss_layout_free(c->layout);
+    shim_shared_free(c);
     shim_transport_free(&c->transport);
     shim_transport_free(&c->rounds);
     pthread_mutex_destroy(&c->lock);

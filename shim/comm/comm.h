@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 
+#include "core/net/shared_memory.h"
 #include "shim/mpi/mpi_transport.h"
 #include "shim/mpi/state.h"
 
@@ -91,6 +92,7 @@ struct shim_comm {
     struct shim_transport transport, rounds;
     struct ss_comm *core;
     struct ss_layout *layout; /* hosts of the ranks */
+    struct ss_shared shared;  /* memory that all ranks share; zero: none */
     bool transport_open, rounds_open;
     struct shim_comm *next_in[SHIM_LISTS]; /* under table_lock */
     bool costs_logged;                     /* DEBUG=info has logged the costs */

@@ -8,6 +8,7 @@
 #include "shim/comm/comm.h"
 #include "shim/comm/partial_calls.h"
 #include "shim/comm/progress.h"
+#include "shim/comm/shared.h"
 #include "shim/mpi/errors.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
@@ -209,6 +210,16 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     return made;
 }
 
+static bool is_same(const struct shim_comm *c)
+{
+    const long long *agreed = &c->agreed[SHIM_MEETING];
+
+    for (size_t i = 0; i < SHIM_SHARED; i++)
+        if (agreed[2 * i] != -agreed[2 * i + 1])
+            return false;
+    return true;
+}
+
 uint64_t shim_comm_host(int rank)
 {
     char digits[24];
@@ -229,6 +240,9 @@ static bool find_hosts(struct shim_comm *c)
         return false;
     ss_layout_find(l);
     ss_comm_set_layout(c->core, l);
+    if (l->hosts == 1 && is_same(c) && shim.settings.aggregation != SS_AGGREGATION_OFF &&
+        !shim.settings.observe)
+        shim_shared_meet(c);
     return true;
 }
 
@@ -255,16 +269,6 @@ static void tell_met(const struct shim_comm *c)
         shim_say(CFG_DEBUG_INFO,
                  "communicator \"%s\" of %d ranks: met; %.3g s per message, %.3g s per byte",
                  c->name, c->size, costs.alpha, costs.beta);
-}
-
-static bool is_same(const struct shim_comm *c)
-{
-    const long long *agreed = &c->agreed[SHIM_MEETING];
-
-    for (size_t i = 0; i < SHIM_SHARED; i++)
-        if (agreed[2 * i] != -agreed[2 * i + 1])
-            return false;
-    return true;
 }
 
 /* Opens the private communicator for calls. */
