@@ -32,8 +32,8 @@ void ss_call_trace_wait(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_spans *s = &c->x.spans;
-    bool clears =
-        ss_call_is_driven_by(call, &ss_algorithm_driver) && c->x.failed == 0 && c->fill.left > 0;
+    bool clears = ss_call_is_driven_by(call, &ss_algorithm_driver) && c->x.failed == 0 &&
+                  c->fill.left > 0 && !c->shared;
     enum ss_span lull = clears ? SS_SPAN_CLEAR : SS_SPAN_WAIT;
     int peer;
 

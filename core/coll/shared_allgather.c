@@ -93,12 +93,16 @@ static bool find_end(struct ss_coll *c, struct ss_sharing *s)
     return true;
 }
 
-/* Counts the entries of the result in one of P pieces, which stands for the others. */
+/* Counts the entries of the result in some pieces, which stand for all: one of P, and about COUNTED
+ * of them at most. */
 static void count_piece(struct ss_coll *c, struct ss_sharing *s, uint64_t lo, uint64_t hi)
 {
+    enum { COUNTED = 8 };
+    const uint64_t share = c->fill.pieces / COUNTED, size = (uint64_t)c->shared->size;
+    const uint64_t every = share > size ? share : size;
     struct ss_scan seen;
 
-    if (lo / c->fill.piece % (uint64_t)c->shared->size != (uint64_t)c->x.t->rank)
+    if (lo / c->fill.piece % every != (uint64_t)c->x.t->rank)
         return;
     c->kernels->scan(c->x.type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), 0, NULL, NULL, 0,
                      &seen);

@@ -25,7 +25,8 @@ struct shim_transport {
     int capacity;
     MPI_Request *requests;
     struct ss_request **owners;
-    bool *receives; /* request i is a receive */
+    bool *receives;      /* request i is a receive */
+    unsigned idle_polls; /* polls in a row without a request */
     int *indices;
     MPI_Status *statuses;
 };

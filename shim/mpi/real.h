@@ -40,6 +40,7 @@
     X(Iallgatherv)                                                                                 \
     X(Iallreduce)                                                                                  \
     X(Ibarrier)                                                                                    \
+    X(Iprobe)                                                                                      \
     X(Allgather)                                                                                   \
     X(Initialized)                                                                                 \
     X(Irecv)                                                                                       \

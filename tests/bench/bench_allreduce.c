@@ -9,7 +9,8 @@
  *
  * --contact: the ranks meet, and the network is measured, in calls of another count.
  *
- * Times are the slowest rank's, per call, medians over the blocks; bytes are what the busiest
+ * Times are the slowest rank's, per call, medians over the blocks (with --csv its processor time is
+ * the last column, of the preloaded calls if there are any); bytes are what the busiest
  * rank's interface eth0 (or --device) sent, per call. */
 #include <math.h>
 #include <mpi.h>
@@ -174,6 +175,7 @@ typedef int allreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm)
 struct sample {
     double seconds;
     double bytes;
+    double cpu; /* seconds of the processor */
 };
 
 /* One block of back-to-back calls. In place the input is restored before each call, outside the
@@ -183,7 +185,7 @@ static __attribute__((noinline)) struct sample block(const struct options *o, al
 {
     size_t bytes = o->count * (o->is_double ? 8 : 4);
     struct sample mine, most;
-    double seconds = 0;
+    double seconds = 0, cpu = 0;
 
     PMPI_Barrier(MPI_COMM_WORLD);
     double sent = measure_sent_bytes(o->device);
@@ -191,15 +193,17 @@ static __attribute__((noinline)) struct sample block(const struct options *o, al
         const void *in = inputs[i % o->buffers];
         if (o->in_place)
             memcpy(out, in, bytes);
-        double begin = MPI_Wtime();
+        double begin = MPI_Wtime(), used = measure_cpu_seconds();
         call(o->in_place ? MPI_IN_PLACE : in, out, (int)o->count,
              o->is_double ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         seconds += MPI_Wtime() - begin;
+        cpu += measure_cpu_seconds() - used;
     }
     if (calls == 0)
-        return (struct sample){0, 0};
-    mine = (struct sample){seconds / calls, (measure_sent_bytes(o->device) - sent) / calls};
-    PMPI_Allreduce(&mine, &most, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        return (struct sample){0, 0, 0};
+    mine = (struct sample){seconds / calls, (measure_sent_bytes(o->device) - sent) / calls,
+                           cpu / calls};
+    PMPI_Allreduce(&mine, &most, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return most;
 }
 
@@ -230,7 +234,7 @@ static double compare(const struct options *o, const void *a, const void *b)
 /* Not optimised: all blocks are called from one place, so that their calls are of one tensor. */
 __attribute__((optimize("O0"))) int main(int argc, char **argv)
 {
-    static double shim_s[1000], bare_s[1000], shim_b[1000], bare_b[1000], ratio[1000];
+    static double shim_s[1000], bare_s[1000], shim_b[1000], bare_b[1000], ratio[1000], cpu[1000];
     struct options o = parse(argc, argv);
     size_t bytes = o.count * (o.is_double ? 8 : 4);
     bool shim = !o.only || strcmp(o.only, "shim") == 0,
@@ -254,7 +258,7 @@ __attribute__((optimize("O0"))) int main(int argc, char **argv)
         make_contact();
     /* Block -1: first contact, calibration, first choices. */
     for (int b = -1; b < o.blocks; b++) {
-        struct sample s = {0, 0}, n = {0, 0};
+        struct sample s = {0, 0, 0}, n = {0, 0, 0};
         if (bare && b >= 0)
             n = block(&o, PMPI_Allreduce, in, reference, o.calls);
         if (shim)
@@ -265,18 +269,20 @@ __attribute__((optimize("O0"))) int main(int argc, char **argv)
         shim_b[b] = s.bytes;
         bare_s[b] = n.seconds;
         bare_b[b] = n.bytes;
+        cpu[b] = shim ? s.cpu : n.cpu;
         ratio[b] = s.seconds > 0 ? n.seconds / s.seconds : 0;
     }
     double worst = shim && bare ? compare(&o, out, reference) : 0;
     double largest = 0;
     MPI_Reduce(&worst, &largest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0 && o.csv) {
-        printf("%s,%d,%zu,%g,%.9f,%.9f,%.4f,%.0f,%.0f,%.6f,%.4f,%.4f,%g\n", o.csv, size, o.count,
-               o.density, measure_median(bare_s, o.blocks), measure_median(shim_s, o.blocks),
-               measure_median(ratio, o.blocks), measure_median(bare_b, o.blocks),
-               measure_median(shim_b, o.blocks), shim ? nonzero(&o, out) : 1,
-               measure_quantile(ratio, (size_t)o.blocks, 0.25),
-               measure_quantile(ratio, (size_t)o.blocks, 0.75), largest);
+        printf("%s,%d,%zu,%g,%.9f,%.9f,%.4f,%.0f,%.0f,%.6f,%.4f,%.4f,%g,%.9f\n", o.csv, size,
+               o.count, o.density, measure_median(bare_s, o.blocks),
+               measure_median(shim_s, o.blocks), measure_median(ratio, o.blocks),
+               measure_median(bare_b, o.blocks), measure_median(shim_b, o.blocks),
+               shim ? nonzero(&o, out) : 1, measure_quantile(ratio, (size_t)o.blocks, 0.25),
+               measure_quantile(ratio, (size_t)o.blocks, 0.75), largest,
+               measure_median(cpu, o.blocks));
     } else if (rank == 0) {
         double db = measure_median(bare_b, o.blocks), sb = measure_median(shim_b, o.blocks);
         double theory = 2.0 * (size - 1) / size * (double)bytes;
