@@ -145,8 +145,8 @@ static int step_algorithm(struct ss_call *call)
     call->fetching = false;
     if (call->row->step(c) == SS_OK)
         return SS_OK;
-    if (!x->moved && x->failed == 0 &&
-        !c->shared) /* else pieces are cleared when they are needed */
+    /* In shared memory a piece is cleared when it is needed, so that it is in the cache then. */
+    if (!x->moved && x->failed == 0 && !c->shared)
         ss_fill_idle(c);
     return SS_PENDING;
 }

@@ -6,7 +6,7 @@
  * by piece, and adds the entries of all ranks to each piece, in rank order, while the piece is in
  * the cache.
  *
- * A rank that fails sets a flag in its window, which the ranks that wait for it read.
+ * A rank that fails sets a flag in its area, which the ranks that wait for it read.
  */
 #include <string.h>
 

@@ -1,12 +1,12 @@
-/* Implements the windows of shared memory. */
+/* Implements the areas of shared memory. */
 #include "core/net/shared_memory.h"
 
-/* Bytes. A window is a page with its head, and two halves. HALF holds as many entries of floats as
+/* Bytes. An area is a page with its head, and two halves. HALF holds as many entries of floats as
  * a chunk; many ranks have less each. */
 enum { PAGE = 4096, HALF = 256 << 10, ALL_HALVES = 8 << 20 };
 _Static_assert(sizeof(struct ss_shared_head) <= PAGE, "the head fits its page");
 
-static size_t window_bytes(int size)
+static size_t area_bytes(int size)
 {
     const size_t share = (size_t)ALL_HALVES / 2 / (size_t)size / PAGE * PAGE;
 
@@ -15,22 +15,22 @@ static size_t window_bytes(int size)
 
 size_t ss_shared_bytes(int size)
 {
-    return (size_t)size * window_bytes(size);
+    return (size_t)size * area_bytes(size);
 }
 
 void ss_shared_open(struct ss_shared *s, void *memory, int size)
 {
-    *s = (struct ss_shared){.windows = memory, .window = window_bytes(size), .size = size};
+    *s = (struct ss_shared){.areas = memory, .area = area_bytes(size), .size = size};
 }
 
 struct ss_shared_head *ss_shared_head(const struct ss_shared *s, int rank)
 {
-    return (struct ss_shared_head *)(void *)(s->windows + (size_t)rank * s->window);
+    return (struct ss_shared_head *)(void *)(s->areas + (size_t)rank * s->area);
 }
 
 static size_t half_bytes(const struct ss_shared *s)
 {
-    return (s->window - PAGE) / 2;
+    return (s->area - PAGE) / 2;
 }
 
 uint32_t ss_shared_capacity(const struct ss_shared *s, size_t esize)
@@ -40,7 +40,7 @@ uint32_t ss_shared_capacity(const struct ss_shared *s, size_t esize)
 
 static unsigned char *half_at(const struct ss_shared *s, int rank, uint64_t round)
 {
-    return s->windows + (size_t)rank * s->window + PAGE + (round % 2) * half_bytes(s);
+    return s->areas + (size_t)rank * s->area + PAGE + (round % 2) * half_bytes(s);
 }
 
 uint32_t *ss_shared_idx(const struct ss_shared *s, int rank, uint64_t round)

@@ -1,9 +1,9 @@
-/* Memory that all ranks of a communicator share, where they are on one host. Each rank has a window
+/* Memory that all ranks of a communicator share, where they are on one host. Each rank has an area
  * in which it alone writes, in two halves: while the other ranks read one half, it fills the other.
  *
  * Rounds are counted from 1, over all calls. In round r, a rank writes into half r mod 2 and then
- * sets `written` to r; when it has read what all ranks have written, it sets `read` to r. It may
- * write in round r once all ranks have read round r - 2.
+ * sets `written` to r; when it has read what all ranks have written, it sets `read` to r. A rank
+ * may write in round r once all ranks have read round r - 2.
  */
 #ifndef CORE_NET_SHARED_MEMORY_H
 #define CORE_NET_SHARED_MEMORY_H
@@ -21,7 +21,7 @@ struct ss_shared_half {
     uint32_t nnz;  /* entries */
 };
 
-/* The beginning of a rank's window. */
+/* The beginning of a rank's area. */
 struct ss_shared_head {
     _Alignas(64) atomic_ullong written;
     _Alignas(64) atomic_ullong read;
@@ -31,9 +31,9 @@ struct ss_shared_head {
 
 /* The memory as one rank sees it. */
 struct ss_shared {
-    unsigned char *windows;
-    size_t window; /* bytes of a window */
-    int size;      /* ranks */
+    unsigned char *areas;
+    size_t area; /* bytes of an area */
+    int size;    /* ranks */
     uint64_t rounds;
 };
 

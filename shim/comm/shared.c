@@ -16,7 +16,7 @@
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* What the ranks agree on: the minimum of each number. The first rank alone knows the file. */
+/* Numbers of which the ranks form the minima. The first rank alone knows the file. */
 enum { READY, PROCESS, FILE_NUMBER, DEVICE, INODE, NUMBERS };
 
 /* Returns true if the file may grow to `bytes`. Beyond the limit the kernel sends SIGXFSZ. */
@@ -145,9 +145,9 @@ void shim_shared_meet(struct shim_comm *c)
 
 void shim_shared_free(struct shim_comm *c)
 {
-    if (!c->shared.windows)
+    if (!c->shared.areas)
         return;
-    munmap(c->shared.windows, ss_shared_bytes(c->size));
+    munmap(c->shared.areas, ss_shared_bytes(c->size));
     ss_mem_give(&shim.mem, ss_shared_bytes(c->size) / (size_t)c->size);
     c->shared = (struct ss_shared){0};
 }

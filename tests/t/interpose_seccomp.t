@@ -37,7 +37,8 @@ killing() {
         return
     fi
     within 60 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_REPORT off \
-        -genv SPARSESHIM_PROGRESS off "${options[@]}" "$PROGRAMS/seccomp" kill
+        -genv SPARSESHIM_PROGRESS off \
+        -genv SPARSESHIM_NODE_AGGREGATION off "${options[@]}" "$PROGRAMS/seccomp" kill
     passed && made "$least" || result=1
     tap "$result" "killed at a forbidden call: $name"
 }

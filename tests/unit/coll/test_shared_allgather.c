@@ -29,7 +29,7 @@ static void share(struct sim_job *job, struct memory *m, size_t half)
     for (int r = 0; r < job->size; r++) {
         ss_shared_open(&m->rank[r], m->base, job->size);
         if (half > 0)
-            m->rank[r].window = PAGE + 2 * half;
+            m->rank[r].area = PAGE + 2 * half;
         ss_comm_set_shared(job->comm[r], &m->rank[r]);
     }
     ss_sim_set_idle(job->sim, 1e-6); /* no message wakes a rank that waits for memory */
