@@ -64,7 +64,9 @@ static int step(struct ss_coll *c)
 
 /* ---- the row ---- */
 
-/* Returns the estimate in shared memory, where all work is the ranks' own. */
+/* Returns the estimate in shared memory, where all work is the ranks' own. Without measured times
+ * (s->learn) the plan counts on messages: runs then repeat even if one of them has no such
+ * memory. */
 static struct ss_estimate cost_shared(const struct ss_shape *s)
 {
     const double bytes = (double)s->nnz_max * (4 + (double)ss_type_size(s->type));
@@ -80,7 +82,7 @@ static struct ss_estimate cost_allgather(const struct ss_shape *s, const struct 
     double bytes = others * ss_cost_stream_bytes(s, (double)s->nnz_max, (double)s->n);
 
     (void)h;
-    if (s->shared)
+    if (s->shared && s->learn)
         return cost_shared(s);
     return (struct ss_estimate){
         .wire = ss_cost_fan(s, others) + s->beta * bytes,
