@@ -178,7 +178,7 @@ def measure(own, cell, settings, launcher):
             print(f"sparseshim bench: {count} elements, density {density}, {algorithm}: the run failed; it said:\n{output}",
                   file=sys.stderr)
             return None
-        ranks, _, _, dense, ours, faster, _, _, result, q1, q3, difference = found[1].split(",")
+        ranks, _, _, dense, ours, faster, _, _, result, q1, q3, difference, _ = found[1].split(",")
         sent = [f"{number:.0f}" if number is not None else "-" for number in bytes_of(folder, count)]
         return (ranks, count, own["type"], own["mode"], density, algorithm, value_type, dense, ours, faster, q1, q3, *sent,
                 result, "-" if topk else difference)
