@@ -24,6 +24,7 @@ void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estima
                                      .hosts = (t->ranks + per_host - 1) / per_host,
                                      .most = t->ranks < per_host ? t->ranks : per_host,
                                      .slice_least = SS_SLICE_LEAST};
+    const bool alone = layout.hosts == 1; /* on one host */
     uint64_t each = ss_entries_each(&t->entries), mean = each / (uint64_t)t->ranks + 1;
     const struct ss_history none = {0};
     struct ss_shape shape = {.rows = ss_rows(SS_KIND_ALLREDUCE),
@@ -39,8 +40,8 @@ void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estima
                              .part_max = mean,
                              .memory_min = UINT64_MAX,
                              .k = each,
-                             .alpha = t->alpha,
-                             .beta = t->beta * layout.most,
+                             .alpha = alone ? SS_TRIAL_ALPHA_INSIDE : t->alpha,
+                             .beta = alone ? SS_TRIAL_BETA_INSIDE : t->beta * layout.most,
                              .deep = true,
                              .between = t->algorithm == SS_TWO_LEVEL ? SS_SPLIT_ALLGATHER : SS_AUTO,
                              .alpha_inside = SS_TRIAL_ALPHA_INSIDE,

@@ -8,7 +8,7 @@
 #include "core/call/call.h"
 #include "core/coll/rows.h"
 #include "core/sim/sim.h"
-#include "core/trial/rabenseifner.h"
+#include "core/trial/dense_hosts.h"
 
 /* The host, where nothing returns to a residual: so each call of top-k claims the entries that are
  * drawn for it, as in a training the k largest. */
@@ -26,7 +26,7 @@ struct trial_rank {
     struct ss_comm *comm;
     float *in, *out;      /* one allocation */
     bool started, native; /* the call has started; the MPI library's collective runs */
-    struct ss_rabenseifner dense;
+    struct ss_dense_hosts dense;
 };
 
 struct job {
@@ -45,10 +45,10 @@ static int step_dense(struct job *job, int rank)
     struct trial_rank *r = &job->ranks[rank];
 
     if (!r->native)
-        ss_rabenseifner_start(&r->dense, ss_sim_transport(job->sim, rank), job->trial->entries.n,
-                              sizeof(float));
+        ss_dense_hosts_start(&r->dense, ss_sim_transport(job->sim, rank), job->layout,
+                             job->trial->entries.n, sizeof(float));
     r->native = true;
-    return ss_rabenseifner_step(&r->dense);
+    return ss_dense_hosts_step(&r->dense);
 }
 
 static int step(void *ctx, int rank)
@@ -200,10 +200,13 @@ static void measure(const struct job *job, struct ss_trial_result *result)
 
 static struct ss_settings settings_of(const struct ss_trial *t)
 {
+    const int per_host = t->per_host > 0 ? t->per_host : 1;
+    const bool alone = t->ranks <= per_host; /* on one host */
+
     return (struct ss_settings){
         .algorithm = t->algorithm,
-        .alpha = t->alpha,
-        .beta = t->beta * (t->per_host > 0 ? t->per_host : 1), /* while all of a host send */
+        .alpha = alone ? SS_TRIAL_ALPHA_INSIDE : t->alpha,
+        .beta = alone ? SS_TRIAL_BETA_INSIDE : t->beta * per_host, /* while all of a host send */
         .hash = 1,
         .topk = ss_keeps_global(t->algorithm),
         .density = t->entries.density,

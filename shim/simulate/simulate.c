@@ -14,9 +14,12 @@ static void print_head(const struct sim_asked *a)
 {
     printf("# alpha = %g s, beta = %g s/byte, overlap = %g, compute = %g\n", a->alpha, a->beta,
            a->overlap, a->compute);
-    printf("%5s %10s %9s %-18s %-18s %-12s %12s %8s %12s %12s %8s %6s %11s %9s %-16s %s\n", "ranks",
-           "count", "density", "algorithm", "ran", "source", "seconds", "x_dense", "bytes_max",
-           "bytes_mean", "messages", "rounds", "memory", "result", "checksum", "note");
+    printf("%5s %10s %9s %-18s %-18s %-12s %12s %8s %12s %12s", "ranks", "count", "density",
+           "algorithm", "ran", "source", "seconds", "x_dense", "bytes_max", "bytes_mean");
+    if (a->per_host > 1)
+        printf(" %12s", "bytes_host");
+    printf(" %8s %6s %11s %9s %-16s %s\n", "messages", "rounds", "memory", "result", "checksum",
+           "note");
 }
 
 static void print_number(int width, int digits, double value, bool known)
@@ -46,6 +49,8 @@ static void print_row(const struct ss_trial *t, const struct sim_row *r)
     print_number(8, 4, r->dense_seconds / r->seconds, known && r->seconds > 0);
     print_whole(12, r->bytes_max, known);
     print_whole(12, r->bytes_mean, known);
+    if (t->per_host > 1)
+        print_whole(12, r->bytes_host, simulated);
     print_whole(8, r->messages, simulated);
     print_whole(6, r->rounds, simulated);
     print_whole(11, r->memory, simulated);
@@ -100,16 +105,19 @@ static const char help[] =
     "usage: sparseshim simulate [--ranks=LIST] [--density=LIST] [--OPTION=VALUE ...]\n"
     "predict the time of each algorithm on a network, up to 4096 ranks\n"
     "\n"
-    "  --ranks=LIST      numbers of ranks, up to 4096 (default: 2..64, which doubles from 2 on); "
-    "also\n"
-    "                    2..9:1, in steps of 1, and lists such as 3,100\n"
+    "  --ranks=LIST      numbers of ranks (2..64, which doubles from 2 on); also 2..9:1, in steps "
+    "of "
+    "1,\n"
+    "                    and lists such as 3,100\n"
     "  --count=LIST      elements of 4 bytes (4Mi)\n"
     "  --density=LIST    share of the elements that each rank sends (0.01)\n"
-    "  --overlap=SHARE   share of these elements that lie at the same positions on all ranks (0)\n"
+    "  --overlap=SHARE   share of these at the same positions on all ranks (0)\n"
     "  --algorithm=LIST  all, auto, or names as for ALGORITHM (all: each name; auto: what "
     "MODE=exact\n"
     "                    chooses)\n"
-    "  --ranks-per-host=N  ranks that share the link of their host (1)\n"
+    "  --ranks-per-host=N  ranks that share the link of their host (1); above 1, column bytes_host "
+    "has\n"
+    "                    the busiest host's bytes to other hosts\n"
     "  --alpha=TIME      latency of a message (2us)\n"
     "  --beta=TIME       seconds per byte (1e-10); 8e-9 at 1 Gbit/s\n"
     "  --compute=FACTOR  0: computing takes no time; 1: as long as on this machine, with a core "
@@ -123,14 +131,14 @@ static const char help[] =
     "Each result\n"
     "of an exact algorithm is compared with the sum of the inputs, which are random. Each run "
     "prints a line,\n"
-    "in seconds, bytes and shares; - if a number is not known. The algorithm dense sends the "
-    "messages of\n"
-    "Rabenseifner's allreduce. Column x_dense is the least time of dense, 2 floor(log2 P) alpha +\n"
-    "2 (P-1)/P 4N beta for P ranks and N elements, divided by the time of the run. A run that "
-    "would take\n"
-    "more than --memory or --time is not made: the cost model extrapolates its line, and the note "
-    "says\n"
-    "from where.\n"
+    "in seconds, bytes and shares; - if a number is not known. Algorithm dense sends the messages "
+    "of "
+    "Rabenseifner's\n"
+    "allreduce. Column x_dense is the least time of dense, 2 floor(log2 P) alpha + 2 (H-1)/H 4N "
+    "beta for P\n"
+    "ranks on H hosts and N elements, divided by the time of the run. The cost model extrapolates "
+    "runs that\n"
+    "would take more than --memory or --time; the note says from where.\n"
     "Exit status: 0; 1 a result was wrong, or a run failed; 2 usage.\n";
 
 static bool asks_for_help(int argc, char **argv)

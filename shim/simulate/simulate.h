@@ -54,6 +54,7 @@ struct sim_row {
     enum sim_source source;
     int status; /* SIM_SIMULATED: sim_run's status */
     double seconds, bytes_max, bytes_mean, messages, rounds, memory, result_nnz;
+    double bytes_host; /* of the busiest host to other hosts; of simulated rows */
     uint64_t checksum;
     enum ss_algorithm ran;
     double dense_seconds; /* seconds of the best dense allreduce at the limit of the link */

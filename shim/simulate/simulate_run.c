@@ -235,6 +235,7 @@ static void take_result(const struct ss_trial *t, const struct sim_run *run, str
     row->seconds = r->seconds;
     row->bytes_max = (double)r->bytes_max;
     row->bytes_mean = (double)r->bytes_sum / t->ranks;
+    row->bytes_host = (double)r->outside_max;
     row->messages = (double)r->messages_max;
     row->rounds = (double)r->rounds;
     row->memory = (double)r->memory;

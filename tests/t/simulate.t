@@ -75,6 +75,16 @@ subtest 'bytes of dense and ring are those of the formulas, powers of two or not
     }
 };
 
+subtest 'hosts of several ranks: the bytes of the busiest host beside those of ranks' => sub {
+    my @rows = rows('--ranks=4,8 --ranks-per-host=4 --count=72000 --density=0.02 --algorithm=dense,allgather,two_level');
+    is(join(' ', map { $_->{bytes_host} > 0 ? 'some' : 'none' } @rows), 'none none none some some some', 'none of one host alone');
+    is(join(' ', map { $_->{x_dense} > 1e3 ? 'many' : 'few' } @rows[0 .. 2]), 'few few few', 'dense on one host stays inside it, too');
+    my ($dense, $flat, $two_level) = @rows[3 .. 5];
+    is($dense->{bytes_host}, 4 * 72000, 'dense sums inside hosts first');
+    is($two_level->{checksum}, $flat->{checksum}, 'two levels give the same sum');
+    ok($two_level->{bytes_host} < $flat->{bytes_host} / 2, 'with fewer bytes between hosts');
+};
+
 subtest 'latency and bandwidth are what is given' => sub {
     my ($latency) = rows('--ranks=8 --count=64Ki --algorithm=dense --alpha=1ms --beta=0');
     is($latency->{seconds}, 6.6e-3, 'six rounds of a millisecond and its tenth, for which a message holds the link');

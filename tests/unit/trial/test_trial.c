@@ -208,6 +208,25 @@ static void dense_sends_what_its_formula_says(void **state)
     }
 }
 
+/* Between hosts dense sends what it sends with one rank on each, however many a host has. */
+static void dense_sums_inside_hosts_first(void **state)
+{
+    (void)state;
+    for (int ranks = 4; ranks <= 24; ranks += 5)
+        for (int per_host = 2; per_host < ranks; per_host += 2) {
+            struct ss_trial t = small;
+            struct ss_trial_result one, several;
+            t.algorithm = SS_DENSE;
+            t.ranks = (ranks + per_host - 1) / per_host;
+            assert_int_equal(ss_trial_run(&t, &one), SS_OK);
+            t.ranks = ranks;
+            t.per_host = per_host;
+            assert_int_equal(ss_trial_run(&t, &several), SS_OK);
+            assert_int_equal(several.outside_max, one.bytes_max);
+            assert_true(several.seconds > one.seconds);
+        }
+}
+
 /* Of dense inputs: 2 (P-1)/P vectors and a header of 16 bytes for each message, beside the vote. */
 static void ring_sends_what_its_formula_says(void **state)
 {
@@ -290,6 +309,7 @@ int main(void)
         cmocka_unit_test(a_digest_tells_results_apart),
         cmocka_unit_test(the_same_trial_gives_the_same_figures),
         cmocka_unit_test(dense_sends_what_its_formula_says),
+        cmocka_unit_test(dense_sums_inside_hosts_first),
         cmocka_unit_test(ring_sends_what_its_formula_says),
         cmocka_unit_test(volumes_grow_as_the_papers_say),
         cmocka_unit_test(the_cost_model_is_near),
