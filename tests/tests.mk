@@ -213,6 +213,15 @@ check-emulated: tests ## MPI tests with their buffers in device memory, on a dri
 	$(if $(filter observe,$(EMULATED_T)),GPU_FULL=1 CMOCKA_MESSAGE_OUTPUT=TAP prove --timer --exec '' $(addprefix $(BUILD)/tests/gpu/test_gpu_,kernels link training) && \
 	    GPU_FULL=1 BUILD=$(BUILD) prove --timer --failures --comments tests/t/device.t)
 
+# Layouts of ranks on hosts, digits for ranks 0, 1, ...: 2 on each host; 3, but for the first, so that
+# 3 ranks are on two hosts; dealt to two hosts in turn. tests/t/one_level names what is left out.
+LAYOUTS := 112233445566778899 1222333444555666777 12
+NODE_T = $(filter-out $(CLUSTER_T) $(shell sed -n 's,^\([a-z_]*\.t\)||.*,tests/t/\1,p' tests/t/one_level),\
+    $(shell grep -l 'tests/t/lib\.sh' tests/t/*.t))
+check-node: tests ## MPI tests with several ranks on a host, exact sums on two levels
+	@for layout in $(LAYOUTS); do echo "LAYOUT=$$layout"; \
+	    LAYOUT=$$layout BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(NODE_T) || exit 1; done
+
 check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
 	    echo "fuzz $$name"; begin=$$(date +%s); timeout -k 5 120 $$f -runs=200000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \

@@ -1,7 +1,5 @@
-/* Steps the three stages: to the first rank of the host, between hosts, back. */
+/* Steps the messages: to the first rank of the host, between hosts, back. */
 #include "core/trial/dense_hosts.h"
-
-enum { TO_FIRST, BETWEEN, BACK };
 
 void ss_dense_hosts_start(struct ss_dense_hosts *d, struct ss_transport *t,
                           const struct ss_layout *layout, uint64_t n, size_t esize)
@@ -41,12 +39,15 @@ static int receive_vector(struct ss_dense_hosts *d, int from)
 /* Steps the first rank of a host. */
 static int step_first(struct ss_dense_hosts *d)
 {
-    int status = SS_OK;
+    int status;
 
-    for (; d->stage == TO_FIRST && d->peer < d->host.t.size; d->peer++)
-        if ((status = receive_vector(d, d->peer)) != SS_OK)
+    if (d->peer < d->host.t.size) {
+        status = receive_vector(d, d->peer);
+        if (status != SS_OK)
             return status;
-    d->stage = BETWEEN;
+        d->peer++;
+        return SS_PENDING; /* the caller lets time pass for the sum */
+    }
     status = ss_rabenseifner_step(&d->between);
     if (status != SS_OK)
         return status;
@@ -61,8 +62,8 @@ int ss_dense_hosts_step(struct ss_dense_hosts *d)
 
     if (d->host.t.rank == 0)
         return step_first(d);
-    if (d->stage == TO_FIRST)
+    if (!d->handed)
         status = send_vector(d, 0);
-    d->stage = BACK;
+    d->handed = true;
     return status == SS_OK ? receive_vector(d, 0) : status;
 }

@@ -11,8 +11,8 @@ struct ss_dense_hosts {
     struct ss_subset host, firsts; /* ranks of this host, first ranks of all hosts */
     struct ss_rabenseifner between;
     size_t bytes; /* of the vector */
-    int stage;
-    int peer; /* next rank of this host to receive from */
+    int peer;     /* of a first rank: the rank of this host to receive from next */
+    bool handed;  /* this rank has sent its vector */
     bool posted;
     struct ss_request sent, received;
 };

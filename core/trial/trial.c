@@ -48,7 +48,11 @@ static int step_dense(struct job *job, int rank)
         ss_dense_hosts_start(&r->dense, ss_sim_transport(job->sim, rank), job->layout,
                              job->trial->entries.n, sizeof(float));
     r->native = true;
-    return ss_dense_hosts_step(&r->dense);
+    const int peer = r->dense.peer;
+    const int status = ss_dense_hosts_step(&r->dense);
+    if (r->dense.peer > peer)
+        ss_sim_compute(job->sim, rank, job->trial->compute * SS_TRIAL_ADD * (double)r->dense.bytes);
+    return status;
 }
 
 static int step(void *ctx, int rank)

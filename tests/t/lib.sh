@@ -49,6 +49,18 @@ at_all_places() {
 }
 at_all_places
 
+# LAYOUT puts the ranks of preloaded programs on hosts: digits, the hosts of ranks 0, 1, ..., again from
+# the first digit on (make check-node). Exact sums are then made on two levels, in slices of SLICE
+# elements or more. tests/t/one_level lists the tests that are skipped then.
+LAYOUT=${LAYOUT:-}
+ON_TWO_LEVELS=0
+declare -A ONE_LEVEL=() LEFT_OUT=()
+if [ -n "$LAYOUT" ]; then
+    while IFS='|' read -r file test reason; do
+        [ "$file" != "${0##*/}" ] || ONE_LEVEL[${test:-all}]=$reason
+    done <tests/t/one_level
+fi
+
 # needs_devices WHAT: the file ends here where there is no part for CUDA.
 needs_devices() {
     [ ! -e "$BUILD/libsparseshim_cuda.so" ] || return 0
@@ -59,6 +71,14 @@ needs_devices() {
 
 # tap RESULT NAME: one line; what the last command printed follows where RESULT is not 0.
 tap() {
+    local test
+    for test in "${!ONE_LEVEL[@]}"; do
+        # shellcheck disable=SC2053 # a pattern
+        [[ $2 == $test ]] || continue
+        LEFT_OUT[$test]=1
+        skip "$2" "${ONE_LEVEL[$test]}"
+        return
+    done
     TESTS=$((TESTS + 1))
     if [ "$1" -eq 0 ]; then
         echo "ok $TESTS - $2"
@@ -75,8 +95,20 @@ skip() {
     echo "ok $TESTS - $1 # SKIP $2"
 }
 
+# finish: the end of a file. With a LAYOUT, some calls must have been made on two levels.
 finish() {
+    if [ -n "$LAYOUT" ]; then
+        echo "calls on two levels: $ON_TWO_LEVELS" >"$WORK/err"
+        tap $((ON_TWO_LEVELS == 0)) "LAYOUT=$LAYOUT: calls are made on two levels"
+        tap $((${#LEFT_OUT[@]} != ${#ONE_LEVEL[@]})) "LAYOUT=$LAYOUT: tests that tests/t/one_level leaves out exist"
+    fi
     echo "1..$TESTS"
+}
+
+# on_two_levels: calls of the program that ran last that were made on two levels, by the reports.
+on_two_levels() {
+    cat "$WORK"/report/*.json 2>/dev/null | grep -o '"sparse": {[^}]*}' | grep -o '"two_level": [0-9]*' |
+        awk '{ calls += $2 } END { print calls + 0 }'
 }
 
 # within SECONDS COMMAND...: runs it; what it printed is left in $WORK/out and $WORK/err, how it
@@ -87,6 +119,10 @@ within() {
     local limit=$1 turn
     shift
     [ -z "${ON_DEVICE:-}" ] || limit=$((4 * limit))
+    if [ -n "$LAYOUT" ]; then
+        local -x SPARSESHIM_TEST=${SPARSESHIM_TEST:+$SPARSESHIM_TEST,}layout=$LAYOUT,slice=${SLICE:-16}
+        local -x SPARSESHIM_NODE_AGGREGATION=${SPARSESHIM_NODE_AGGREGATION:-on}
+    fi
     for turn in 1 2 3; do
         rm -rf "$WORK/report"
         STATUS=0
@@ -98,6 +134,7 @@ within() {
         echo "Bail out! $* could not be started"
         exit 1
     fi
+    [ -z "$LAYOUT" ] || ON_TWO_LEVELS=$((ON_TWO_LEVELS + $(on_two_levels)))
 }
 
 # bare RANKS PROGRAM [ARGUMENT...]

@@ -22,16 +22,6 @@ two_levels() {
     tap "$result" "$name: layout $layout, ALGORITHM=$algorithm"
 }
 
-# on_two_levels: calls of rank 0 made by two_level.
-on_two_levels() {
-    cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '
-        my $text = do { local $/; <STDIN> };
-        my $report = eval { decode_json($text) };
-        my $calls = 0;
-        $calls += $_->{sparse}{two_level} // 0 for @{$report->{lanes} || []};
-        print "$calls\n"'
-}
-
 row=0
 for layout in 112 1122 1212 11223 123123 111223 1111222 12341234 112233441; do
     for algorithm in auto recursive_doubling split_allgather dsar ring allgather; do
@@ -45,6 +35,12 @@ two_levels 1123 two_level "many communicators" 1 4 comms
 SPARSESHIM_PROGRESS=watchdog two_levels 1122 auto "calls under way together" 20 4 nb_random --runs 12 --seed 1
 SPARSESHIM_PROGRESS=watchdog two_levels 11232 split_allgather "calls under way together" 20 5 nb_random --runs 6 --seed 3
 two_levels 11122 split_allgather "smoke" 10 5 smoke
+# Programs with the widest reach; make check-node runs all.
+two_levels 1212 ring "other kinds stay on one level" 0 4 kinds
+two_levels 12 split_allgather "communicators made and freed" 300 4 churn 300
+two_levels 122 split_allgather "threads" 10 3 threads
+SPARSESHIM_PROGRESS=watchdog two_levels 112 split_allgather "threads, blocking and nonblocking calls" 80 3 nb_threads --rounds 2
+two_levels 122 dsar "sessions" 5 3 sessions
 
 # One rank on each host: nothing is made on two levels.
 two_levels 1234 auto "one rank on each host" 0 4 smoke
