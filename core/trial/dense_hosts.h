@@ -1,6 +1,6 @@
-/* A model of the MPI library's allreduce of a long vector on hosts of several ranks: the ranks of a
- * host send their vectors to its first rank, the first ranks run Rabenseifner's algorithm, and each
- * sends the result to the ranks of its host. Messages have no content. */
+/* A model of the MPI library's allreduce of a long vector on hosts of several ranks. The ranks of a
+ * host send their vectors to its first rank. The first ranks run Rabenseifner's algorithm, and send
+ * the result to the ranks of their hosts. Messages have no content. */
 #ifndef CORE_TRIAL_DENSE_HOSTS_H
 #define CORE_TRIAL_DENSE_HOSTS_H
 
