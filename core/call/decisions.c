@@ -81,7 +81,7 @@ void ss_log_plan(struct ss_call *call)
     call->f.lane->changed = 0;
     if (from == SS_AUTO)
         from = SS_DENSE;
-    if (to != from)
+    if (to != from && plan->seconds[from] >= 0) /* it can run still */
         snprintf(before, sizeof before, ", %s %.3g ms", ss_algorithm_name(from),
                  1e3 * plan->seconds[from]);
     note(comm, "%s of %llu %s %s on %s: %s by call %llu, predicted %.3g ms%s",
