@@ -91,27 +91,106 @@ static void places_start(struct ss_places *p, uint64_t n, uint64_t count, uint64
     advance(p);
 }
 
+/* ---- the other supports ---- */
+
+const char *ss_support_name(enum ss_support support)
+{
+    static const char *const names[SS_SUPPORTS] = {"uniform", "zipf", "own", "scattered",
+                                                   "clustered"};
+    return names[support];
+}
+
+/* Returns m for which the probabilities m / (m + i) add up to k: m log((m + n) / m) = k. */
+static double zipf_head(double n, double k)
+{
+    double lo = 0, hi = n * n;
+
+    for (int i = 0; i < 200; i++) {
+        double m = (lo + hi) / 2;
+        if (m * -logarithm(m / (m + n)) < k)
+            lo = m;
+        else
+            hi = m;
+    }
+    return lo;
+}
+
+static void support_start(struct ss_entries_cursor *c, const struct ss_entries *e, uint64_t rank)
+{
+    uint64_t k = ss_entries_each(e), quarter = e->n / 4 > k ? e->n / 4 : k;
+
+    c->n = e->n;
+    c->at = 0;
+    c->rank = rank;
+    c->ranks = (e->n + k / 2) / k;
+    c->length = e->support == SS_SUPPORT_OWN ? k : (k + SS_RUNS - 1) / SS_RUNS;
+    for (uint64_t r = 0; r < SS_RUNS; r++)
+        c->lo[r] = e->support == SS_SUPPORT_OWN ? rank * k % e->n
+                                                : hash(c->key, r) % (quarter - c->length + 1);
+    if (e->support == SS_SUPPORT_ZIPF)
+        c->m = zipf_head((double)e->n, (double)k);
+}
+
+/* Returns true if element i is an entry. */
+static bool is_entry(const struct ss_entries_cursor *c, uint64_t i)
+{
+    bool inside = false;
+
+    switch (c->support) {
+    case SS_SUPPORT_ZIPF:
+        return ((double)(hash(c->key, i) >> 11) + 0.5) * 0x1p-53 < c->m / (c->m + (double)i);
+    case SS_SUPPORT_SCATTERED:
+        return hash(c->all, i) % c->ranks == c->rank % c->ranks;
+    default:
+        for (int r = 0; r < SS_RUNS; r++)
+            inside = inside || (i >= c->lo[r] && i - c->lo[r] < c->length);
+        return inside;
+    }
+}
+
+/* ---- entries ---- */
+
 void ss_entries_start(struct ss_entries_cursor *c, const struct ss_entries *e, uint64_t call,
                       int rank)
 {
-    uint64_t all = hash(e->seed, call), common = in_common(e);
+    uint64_t common = in_common(e);
 
-    c->key = hash(all, (uint64_t)rank + 1);
-    places_start(&c->common, e->n, common, all);
+    c->all = hash(e->seed, call);
+    c->key = hash(c->all, (uint64_t)rank + 1);
+    c->support = e->support;
+    if (e->support != SS_SUPPORT_UNIFORM) {
+        support_start(c, e, (uint64_t)rank);
+        return;
+    }
+    places_start(&c->common, e->n, common, c->all);
     places_start(&c->own, e->n, ss_entries_each(e) - common, c->key);
+}
+
+/* Returns the next place, n if none is left. */
+static uint64_t next_place(struct ss_entries_cursor *c)
+{
+    if (c->support != SS_SUPPORT_UNIFORM) {
+        while (c->at < c->n && !is_entry(c, c->at))
+            c->at++;
+        return c->at < c->n ? c->at++ : c->n;
+    }
+    uint64_t common = c->common.place, own = c->own.place;
+    uint64_t place = common < own ? common : own;
+
+    c->n = c->own.n;
+    if (common == place && place < c->n)
+        advance(&c->common);
+    if (own == place && place < c->n)
+        advance(&c->own);
+    return place;
 }
 
 bool ss_entries_next(struct ss_entries_cursor *c, uint32_t *idx, float *val)
 {
-    uint64_t n = c->own.n, common = c->common.place, own = c->own.place;
-    uint64_t place = common < own ? common : own;
+    uint64_t place = next_place(c);
 
-    if (place == n)
+    if (place == c->n)
         return false;
-    if (common == place)
-        advance(&c->common);
-    if (own == place)
-        advance(&c->own);
     *idx = (uint32_t)place;
     *val = (float)(1 + hash(~c->key, place) % SS_ENTRY_MOST);
     return true;

@@ -5,6 +5,8 @@
  * all ranks have in common, the others at places of its own, drawn evenly from all subsets. If two
  * places coincide, the rank has one entry less. Values are whole numbers from 1 to SS_ENTRY_MOST,
  * so that sums over SS_TRIAL_RANKS ranks have the same bits in any order.
+ *
+ * Each rank has about k entries in the skewed supports of enum ss_support, too.
  */
 #ifndef CORE_TRIAL_ENTRIES_H
 #define CORE_TRIAL_ENTRIES_H
@@ -15,10 +17,24 @@
 
 enum { SS_TRIAL_RANKS = 4096, SS_ENTRY_MOST = 4096 };
 
+enum ss_support {
+    SS_SUPPORT_UNIFORM,
+    /* frequencies of words: element i is an entry with probability m / (m + i) on each rank */
+    SS_SUPPORT_ZIPF,
+    SS_SUPPORT_OWN,       /* a block of its own for each rank, one behind the other */
+    SS_SUPPORT_SCATTERED, /* each element is an entry of one of 1 / density ranks */
+    SS_SUPPORT_CLUSTERED, /* SS_RUNS runs of consecutive elements in the first quarter */
+    SS_SUPPORTS
+};
+enum { SS_RUNS = 4 };
+/* Returns the name of a support: "uniform", "zipf", ... */
+const char *ss_support_name(enum ss_support support);
+
 struct ss_entries {
     uint64_t n; /* elements, up to 2^32 */
     double density, overlap;
     uint64_t seed;
+    enum ss_support support; /* `overlap` counts for SS_SUPPORT_UNIFORM alone */
 };
 
 /* Returns k: the nearest whole number to density * n, 1 to n. */
@@ -39,7 +55,13 @@ struct ss_places {
 
 struct ss_entries_cursor {
     uint64_t key;
-    struct ss_places common, own;
+    struct ss_places common, own; /* of SS_SUPPORT_UNIFORM */
+    /* of the other supports */
+    enum ss_support support;
+    uint64_t n, at; /* elements; next element */
+    uint64_t lo[SS_RUNS], length;
+    uint64_t all, ranks, rank; /* SCATTERED: key of all ranks, and who has the element */
+    double m;                  /* ZIPF */
 };
 
 void ss_entries_start(struct ss_entries_cursor *c, const struct ss_entries *e, uint64_t call,

@@ -45,6 +45,13 @@ static void set(struct options *o, const char *name, const char *value)
         o->entries.overlap = strtod(value, NULL);
     else if (strcmp(name, "--seed") == 0)
         o->entries.seed = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--support") == 0)
+        for (int i = 0; i < SS_SUPPORTS; i++) {
+            if (strcmp(value, ss_support_name((enum ss_support)i)) == 0)
+                o->entries.support = (enum ss_support)i;
+        }
+    else if (strcmp(name, "--per-host") == 0)
+        o->trial.per_host = atoi(value);
     else if (strcmp(name, "--number") == 0)
         o->number = strtoull(value, NULL, 10);
     else if (strcmp(name, "--calls") == 0)
@@ -156,9 +163,9 @@ static int simulate(struct options *o)
         fprintf(stderr, "bench_trial: the simulation failed: %s\n", ss_status_text(status));
         return 1;
     }
-    printf("%d,%.9f,%" PRIu64 ",%" PRIu64 ",%016" PRIx64 ",%.0f,%" PRIu64 "\n", o->trial.ranks,
+    printf("%d,%.9f,%" PRIu64 ",%" PRIu64 ",%016" PRIx64 ",%.0f,%s,%" PRIu64 "\n", o->trial.ranks,
            r.seconds, r.bytes_max, r.result_nnz, r.checksum, (double)r.bytes_sum / o->trial.ranks,
-           r.outside_max);
+           ss_algorithm_name(r.ran), r.outside_max);
     return 0;
 }
 

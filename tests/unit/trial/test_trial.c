@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/trial/trial.h"
 
@@ -99,6 +100,39 @@ static void the_union_is_what_chance_and_overlap_make_it(void **state)
 }
 
 /* ---- results ---- */
+
+/* Blocks and scattered elements of P ranks make up all elements, each once; runs lie in the first
+ * quarter; words are the rarer the higher their index, and the first ones are on all ranks. */
+static void supports_are_where_their_names_say(void **state)
+{
+    enum { N = 40000, P = 8 };
+    static unsigned char seen[N];
+    uint32_t *idx = malloc((N + 1) * sizeof *idx);
+
+    (void)state;
+    for (int s = SS_SUPPORT_ZIPF; s < SS_SUPPORTS; s++) {
+        const struct ss_entries e = {
+            .n = N, .density = 1.0 / P, .seed = 5, .support = (enum ss_support)s};
+        size_t least = N, most = 0, high = 0, all = 0;
+        memset(seen, 0, sizeof seen);
+        for (int r = 0; r < P; r++) {
+            size_t count = draw(&e, 1, r, idx);
+            least = count < least ? count : least;
+            most = count > most ? count : most;
+            for (size_t i = 0; i < count; i++) {
+                seen[idx[i]]++;
+                high += idx[i] >= N / 4;
+            }
+            all += count;
+        }
+        assert_true(least > N / P / 2 && most < N / P * 11 / 10);
+        for (size_t i = 0; i < N && (s == SS_SUPPORT_OWN || s == SS_SUPPORT_SCATTERED); i++)
+            assert_int_equal(seen[i], 1);
+        assert_true(s != SS_SUPPORT_CLUSTERED || high == 0);
+        assert_true(s != SS_SUPPORT_ZIPF || (seen[0] == P && high < all / 2 && high > all / 8));
+    }
+    free(idx);
+}
 
 static void every_exact_collective_gives_the_sum_of_the_inputs(void **state)
 {
@@ -303,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_rank_has_exactly_its_share_of_entries),
         cmocka_unit_test(places_are_even_and_independent),
         cmocka_unit_test(the_union_is_what_chance_and_overlap_make_it),
+        cmocka_unit_test(supports_are_where_their_names_say),
         cmocka_unit_test(every_exact_collective_gives_the_sum_of_the_inputs),
         cmocka_unit_test(dense_inputs_give_the_sum_too),
         cmocka_unit_test(a_global_top_k_is_the_same_on_all_ranks_and_about_k),
