@@ -157,6 +157,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     if (call->row->deep)
         c->voted.between = ss_two_level_between(&shape, h);
     c->shared = shape.shared && call->plan.algorithm == SS_ALLGATHER ? f->comm->shared : NULL;
+    c->voted.balanced = shape.balanced;
     call->seat.memory = ss_plan_memory(&shape, call->plan.algorithm);
     make_room(f, call->seat.memory);
     ss_kind_recipe(f);

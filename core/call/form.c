@@ -128,11 +128,22 @@ static bool uncounted(const struct ss_coll *c)
     return has_all(c) && (c->result_nnz == 0 || c->dense_seen);
 }
 
+/* Sets the elements that are counted to estimate the entries of the result: this rank's part, or
+ * all if entries crowd in some parts. */
+static void counted(const struct ss_coll *c, uint64_t *lo, uint64_t *hi)
+{
+    const bool all = c->voted.balanced;
+
+    *lo = all ? 0 : ss_coll_part(c, c->x.t->rank);
+    *hi = all ? c->x.n : ss_coll_part(c, c->x.t->rank + 1);
+}
+
 void ss_kind_count(struct ss_coll *c, struct ss_scan *own)
 {
     struct ss_exchange *x = &c->x;
-    uint64_t lo = ss_coll_part(c, x->t->rank), hi = ss_coll_part(c, x->t->rank + 1);
+    uint64_t lo, hi;
 
+    counted(c, &lo, &hi);
     if (uncounted(c) && lo < hi)
         x->ticket = x->backend->ops->scan(x->backend, x->type, SS_SUM, ss_out_at(c, lo),
                                           (size_t)(hi - lo), 0, NULL, NULL, 0, own);
@@ -141,8 +152,9 @@ void ss_kind_count(struct ss_coll *c, struct ss_scan *own)
 uint64_t ss_kind_result(const struct ss_feedback *f, const struct ss_scan *own)
 {
     const struct ss_coll *c = &f->c;
-    uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
+    uint64_t lo, hi;
 
+    counted(c, &lo, &hi);
     if (c->kind == SS_KIND_ALLGATHER)
         return f->vote.ballot.nnz_sum;
     if (!uncounted(c))

@@ -197,7 +197,7 @@ static int reserve(struct ss_feedback *f)
     if (status == SS_OK)
         status = ss_in_reserve(x, rounded);
 
-    if (status == SS_OK && (f->topk || f->resting))
+    if (status == SS_OK && f->c.kind == SS_KIND_ALLREDUCE)
         status = ss_agree_reserve(x);
     if (status == SS_OK && (f->topk || f->resting) && f->tensor->hold.by_host)
         status = ss_host_sum_reserve(f);

@@ -85,6 +85,7 @@ static void plan_for(const struct ss_feedback *f, struct ss_shape shape, const s
     shape.nnz_sum = nnz * (uint64_t)x->t->size;
     shape.part_max =
         s->taken > 0 ? (uint64_t)((double)nnz * (double)s->part_most / (double)s->taken) : nnz;
+    shape.balanced = false;
     shape.scan = 4 * shape.fill * (double)x->esize; /* as for a tensor's first selection */
     ss_plan_make(&shape, &nothing, plan);
 }

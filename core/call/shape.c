@@ -3,6 +3,7 @@
 
 #include "core/call/group.h"
 #include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
 static struct ss_backend_costs backend_costs(const struct ss_ballot *b)
 {
@@ -164,6 +165,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         shape.scan *= ss_topk_elements(f) / (double)x->n;
     ss_plan_see_layout(&shape, f->comm->layout);
     aggregate(&shape, settings);
+    shape.balanced = ss_cost_balances(&shape);
     return shape;
 }
 

@@ -47,6 +47,7 @@ struct ss_voted {
     uint64_t nnz_sum, nnz_max; /* entries of the ranks' own streams */
     uint64_t k_max;            /* top-k: entries asked for */
     bool same_state;           /* `agreed` is the same on all ranks */
+    bool balanced;             /* parts of equal load (struct ss_balance) */
     enum ss_algorithm between; /* two_level: algorithm between hosts */
 };
 
@@ -63,6 +64,7 @@ struct ss_coll {
     bool in_place;
     const uint32_t *bounds; /* first elements of the parts, size + 1 of them; NULL: equal parts */
     uint64_t each;          /* equal parts: elements of each; 0: ss_part_first divides */
+    uint64_t part_most;     /* balanced parts: most entries of this rank's; 0: not known */
     const struct ss_layout *layout; /* two_level: hosts of the ranks */
     bool by_host; /* the own stream holds entries of this rank's slices, summed over its host */
     struct ss_shared *shared;       /* allgather: memory that all ranks share; NULL: use messages */
@@ -148,6 +150,21 @@ void ss_claims_round_part(struct ss_coll *c, struct ss_out *o);
 
 /* ---- building blocks of algorithms: each has its own state, zero at first ---- */
 
+/* core/coll/balanced_parts.c: divides the index space into parts of about equal load, by the
+ * entries of all ranks. */
+struct ss_balance {
+    bool started;
+    struct ss_agree agree;
+    uint64_t width, bins; /* elements of a bin; number of bins */
+    uint64_t *counts;     /* entries in each bin, two bins to a word */
+    uint32_t *bounds;     /* result: borders of the parts, at multiples of 16 elements */
+};
+/* Counts the entries of all ranks and finds the borders of `parts` parts, the same on all ranks.
+ * Returns SS_PENDING or SS_OK. There are no borders if the call has failed. */
+int ss_balance_step(struct ss_coll *c, struct ss_balance *b, int parts);
+/* Returns the most entries that the result can have in elements [lo, hi). */
+uint64_t ss_balance_room(const struct ss_balance *b, uint64_t lo, uint64_t hi);
+
 /* core/coll/split.c: reduces every part on its owner, in the result. */
 struct ss_split {
     int step;
@@ -201,6 +218,7 @@ int ss_sharing_step(struct ss_coll *c, struct ss_sharing *s);
 /* core/coll/split_gather.c: a split, then a gather. */
 struct ss_split_gather {
     int step;
+    struct ss_balance balance;
     struct ss_split split;
     struct ss_harvest harvest;
     struct ss_gather gather;

@@ -41,6 +41,8 @@ int ss_split_reserve(struct ss_coll *c, struct ss_stream *part)
 
     if (part && entries > c->voted.nnz_sum)
         entries = c->voted.nnz_sum;
+    if (part && c->part_most > 0 && entries > c->part_most)
+        entries = c->part_most;
     size_t arena = slices_bound(c) + ss_arena_bound(c->x.type, entries);
     if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
         return SS_ERR_MEMORY;

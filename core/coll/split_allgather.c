@@ -6,6 +6,9 @@
  *     e    bytes of an entry
  *     k    entries of an input
  *     U(P) entries of the union of all inputs
+ *
+ * If entries crowd in some parts, the ranks divide the index space by its entries first
+ * (core/coll/balanced_parts.c).
  */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
@@ -20,14 +23,15 @@ static int step(struct ss_coll *c)
 
 static struct ss_estimate cost_split_allgather(const struct ss_shape *s, const struct ss_history *h)
 {
-    struct ss_estimate e = ss_cost_split(s);
+    const struct ss_shape even = ss_cost_divided(s);
+    struct ss_estimate e = ss_cost_split(&even);
     int others = s->size - 1;
     double whole = ss_plan_union(s, h, s->size), part_n = (double)s->n / s->size;
-    double part = ss_min(part_n, whole / s->size * ss_cost_skew(s));
+    double part = ss_min(part_n, whole / s->size * ss_cost_skew(&even));
     double bytes = others * ss_cost_stream_bytes(s, part, part_n);
 
     e.bytes += bytes;
-    e.wire += ss_cost_fan(s, others) + s->beta * bytes;
+    e.wire += ss_cost_fan(s, others) + s->beta * bytes + (s->balanced ? ss_cost_balance(s) : 0);
     e.overlap = ss_cost_take(s, whole, others) + ss_cost_rounding_there(s, s->values, 0, whole);
     e.serial += ss_cost_harvest(s, part, part_n);
     return e;
@@ -35,8 +39,7 @@ static struct ss_estimate cost_split_allgather(const struct ss_shape *s, const s
 
 static double memory(const struct ss_shape *s)
 {
-    double entry = 4 + (double)ss_type_size(s->type), part = (double)s->n / s->size + 16;
-    double reduced = ss_min(part, (double)s->nnz_sum);
+    double entry = 4 + (double)ss_type_size(s->type), reduced = ss_memory_part(s);
 
     return ss_memory_own(s) + ss_memory_sent(s) + 2.1 * reduced * entry +
            ss_memory_claims(s, s->values, reduced, false);

@@ -4,7 +4,19 @@
 
 _Static_assert(sizeof(struct ss_split_gather) <= SS_COLL_STATE, "room for the state");
 
-enum { START, REDUCE, HARVEST, GATHER };
+enum { BALANCE, START, REDUCE, HARVEST, GATHER };
+
+/* Sets the borders of balanced parts. If the call has failed, the parts stay equal: only error
+ * headers are sent. */
+static void set_parts(struct ss_coll *c, const struct ss_balance *b)
+{
+    const int rank = c->x.t->rank;
+
+    if (c->x.failed < 0)
+        return;
+    c->bounds = b->bounds;
+    c->part_most = ss_balance_room(b, ss_coll_part(c, rank), ss_coll_part(c, rank + 1)) + 1;
+}
 
 static void start_gather(struct ss_coll *c, struct ss_split_gather *s, enum ss_gathering how)
 {
@@ -19,6 +31,14 @@ static void start_gather(struct ss_coll *c, struct ss_split_gather *s, enum ss_g
 int ss_split_gather_step(struct ss_coll *c, struct ss_split_gather *s, enum ss_gathering how)
 {
     switch (s->step) {
+    case BALANCE:
+        if (how == SS_GATHER_SPARSE && c->voted.balanced) {
+            if (ss_balance_step(c, &s->balance, c->x.t->size) == SS_PENDING)
+                return SS_PENDING;
+            set_parts(c, &s->balance);
+        }
+        s->step = START;
+        /* fall through */
     case START:
         if (ss_split_reserve(c, how == SS_GATHER_DENSE ? NULL : &s->part) != SS_OK)
             ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);

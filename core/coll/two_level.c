@@ -5,7 +5,8 @@
  * the slices, who reduce them in rank order. The owners of a slice, one on each host, then run an
  * algorithm of one level on it. Last, each owner gives its slices to the ranks of its host. A rank
  * that owns several slices exchanges them one after the other, in ascending order, so that no two
- * ranks wait for each other.
+ * ranks wait for each other. If entries crowd in some slices, and split_allgather runs between
+ * hosts, all ranks divide the index space by its entries first, into slices and parts of slices.
  *
  * If the own stream holds entries of this rank's slices only, which are claims from the sum of its
  * host's inputs (core/feedback/host_sum.c), the first step is left out.
@@ -19,7 +20,7 @@
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
-enum { START, SPLIT, SPLIT_SENT, REDUCED, BETWEEN, BETWEEN_SENT, COLLECTED, GATHER, OVER };
+enum { BALANCE, START, SPLIT, SPLIT_SENT, REDUCED, BETWEEN, BETWEEN_SENT, COLLECTED, GATHER, OVER };
 
 struct state {
     int stage;
@@ -27,6 +28,9 @@ struct state {
     int slice, end; /* slice of this rank that is exchanged; behind its last one */
     struct ss_subset group;
     uint32_t *borders; /* first elements of the slices of each rank of this host; NULL: no memory */
+    struct ss_balance balance;
+    const uint32_t *cuts;   /* balanced slices: a part for each host in each slice; NULL: equal */
+    uint32_t *parts;        /* balanced slices: first elements of the parts of the current slice */
     struct ss_stream part;  /* reduced entries of this rank's slices */
     struct ss_stream given; /* input of the algorithm between hosts, by indices of the slice */
     size_t claim;           /* by_host: entries of the own stream in earlier slices */
@@ -50,7 +54,19 @@ static uint64_t at_most(uint64_t value, uint64_t limit)
 /* Returns the first element of a slice. Slices begin at multiples of 16 elements. */
 static uint64_t slice_first(const struct ss_coll *c, const struct state *s, int slice)
 {
-    return ss_part_first(c->x.n, s->slices, slice);
+    return s->cuts ? s->cuts[slice * c->layout->hosts] : ss_part_first(c->x.n, s->slices, slice);
+}
+
+/* Sets the parts of the current slice, which its elements number from 0. */
+static void set_parts(struct ss_coll *c, struct state *s, uint64_t lo)
+{
+    const int hosts = c->layout->hosts, rank = s->group.t.rank;
+    const uint32_t *cuts = s->cuts + s->slice * hosts;
+
+    for (int h = 0; h <= hosts; h++)
+        s->parts[h] = cuts[h] - (uint32_t)lo;
+    c->bounds = s->parts;
+    c->part_most = ss_balance_room(&s->balance, cuts[rank], cuts[rank + 1]) + 1;
 }
 
 /* ---- phases ---- */
@@ -95,7 +111,11 @@ static int act_between(struct ss_coll *c, struct state *s)
         (struct ss_voted){.nnz_sum = at_most(voted.nnz_sum, slice_n * (uint64_t)s->group.t.size),
                           .nnz_max = at_most(voted.nnz_sum, slice_n)};
     c->state = s->between;
+    if (s->cuts && s->parts)
+        set_parts(c, s, lo);
     status = ss_rows(SS_KIND_ALLREDUCE)[voted.between]->step(c);
+    c->bounds = NULL;
+    c->part_most = 0;
     c->state = s;
     c->voted = voted;
     c->x.n = c->out_n = n;
@@ -125,14 +145,21 @@ static int reserve(struct ss_coll *c, struct state *s)
     struct ss_buf *borders = &c->x.work->borders;
     const int count = s->group.t.size;
 
-    if (ss_buf_reserve_voted(borders, c->x.mem, ((size_t)count + 1) * sizeof *s->borders) != SS_OK)
+    if (ss_buf_reserve_voted(borders, c->x.mem,
+                             ((size_t)count + (size_t)c->layout->hosts + 2) * sizeof *s->borders) !=
+        SS_OK)
         return SS_ERR_MEMORY;
     s->borders = borders->data;
+    s->parts = s->borders + count + 1;
     for (int i = 0; i <= count; i++)
         s->borders[i] = (uint32_t)slice_first(c, s, ss_layout_slice(i, count, s->slices));
-    const uint64_t own = slice_first(c, s, s->end) - slice_first(c, s, s->slice);
-    /* the messages of one phase at a time; the algorithm between hosts makes its own room */
-    if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, ss_arena_bound(c->x.type, own)) != SS_OK)
+    const uint64_t lo = slice_first(c, s, s->slice), hi = slice_first(c, s, s->end);
+    const uint64_t own = s->cuts ? ss_balance_room(&s->balance, lo, hi) : hi - lo;
+    /* the messages of one phase at a time; the algorithm between hosts makes its own room. Dense
+     * messages are as long as sparse ones would be, but have more headers. */
+    const size_t headers = (size_t)((hi - lo) / SS_CHUNK_ENTRIES) * ss_arena_bound(c->x.type, 0);
+    if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem,
+                             ss_arena_bound(c->x.type, own) + headers) != SS_OK)
         return SS_ERR_MEMORY;
     s->errors_room = c->by_host ? errors_most(c, own) : 0;
     if (ss_buf_reserve_voted(&c->x.work->slice_errors, c->x.mem,
@@ -147,9 +174,21 @@ static int start_split(struct ss_coll *c, void *state)
     return ss_split_reserve_slices(c);
 }
 
-static void start(struct ss_coll *c, struct state *s)
+/* Returns SS_PENDING, or SS_OK if slices are divided. */
+static int divide(struct ss_coll *c, struct state *s)
 {
     s->slices = ss_layout_slices(c->layout, c->x.n);
+    if (!c->voted.balanced || c->voted.between != SS_SPLIT_ALLGATHER)
+        return SS_OK;
+    if (ss_balance_step(c, &s->balance, s->slices * c->layout->hosts) == SS_PENDING)
+        return SS_PENDING;
+    if (c->x.failed == 0)
+        s->cuts = s->balance.bounds;
+    return SS_OK;
+}
+
+static void start(struct ss_coll *c, struct state *s)
+{
     ss_subset_of_host(&s->group, c->x.t, c->layout);
     s->slice = ss_layout_slice(s->group.t.rank, s->group.t.size, s->slices);
     s->end = ss_layout_slice(s->group.t.rank + 1, s->group.t.size, s->slices);
@@ -310,6 +349,11 @@ static int step_gather(struct ss_coll *c, void *state)
 static int step_stage(struct ss_coll *c, struct state *s)
 {
     switch (s->stage) {
+    case BALANCE:
+        if (divide(c, s) == SS_PENDING)
+            return SS_PENDING;
+        s->stage = START;
+        return SS_OK;
     case START:
         start(c, s);
         return SS_OK;
@@ -471,9 +515,9 @@ static struct ss_estimate cost_two_level(const struct ss_shape *s, const struct 
     const double whole =
         s->by_host ? slices * ss_plan_union(&b, &past, b.size) : ss_plan_union(s, h, s->size);
     const double bytes = (l->most - 1) * ss_cost_stream_bytes(s, whole / slices, (double)b.n);
-    enum ss_algorithm which;
+    enum ss_algorithm which = SS_SPLIT_ALLGATHER;
     struct ss_estimate e = cheapest(&b, &past, &which), in;
-    struct ss_shape inside = *s;
+    struct ss_shape inside = which == SS_SPLIT_ALLGATHER ? ss_cost_divided(s) : *s;
 
     inside.size = l->most;
     inside.alpha = s->alpha_inside;
@@ -488,21 +532,27 @@ static struct ss_estimate cost_two_level(const struct ss_shape *s, const struct 
     return e;
 }
 
+/* Returns the bytes of an algorithm between hosts. */
+static double memory_between(const struct ss_shape *s, enum ss_algorithm a)
+{
+    const struct ss_row *row = ss_rows(SS_KIND_ALLREDUCE)[a];
+    const bool balanced = s->balanced && a == SS_SPLIT_ALLGATHER; /* a slice may have any length */
+    struct ss_shape b = *s;
+
+    b.size = s->layout->hosts;
+    b.n = balanced ? s->n : s->n / (uint64_t)ss_layout_slices(s->layout, s->n) + 16;
+    b.nnz_max = at_most(s->nnz_sum, b.n);
+    b.nnz_sum = at_most(s->nnz_sum, b.n * (uint64_t)b.size);
+    return is_candidate(row, &b, (int)a) ? row->memory(&b) : 0;
+}
+
 /* Counts the announced entries, since the rank makes room for them. */
 static double memory(const struct ss_shape *s)
 {
-    const struct ss_row *const *rows = ss_rows(SS_KIND_ALLREDUCE);
-    const struct ss_layout *l = s->layout;
-    struct ss_shape b = *s;
     double most = 0;
 
-    b.size = l->hosts;
-    b.n = s->n / (uint64_t)ss_layout_slices(l, s->n) + 16;
-    b.nnz_max = at_most(s->nnz_sum, b.n);
-    b.nnz_sum = at_most(s->nnz_sum, b.n * (uint64_t)l->hosts);
     for (int a = SS_AUTO + 1; a < SS_DENSE; a++)
-        if (is_candidate(rows[a], &b, a))
-            most = ss_max(most, rows[a]->memory(&b));
+        most = ss_max(most, memory_between(s, (enum ss_algorithm)a));
     /* a rank of a small host owns several slices */
     double own = ss_min((double)s->nnz_sum, (double)s->n);
     if (s->by_host && (s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME)) /* errors */

@@ -78,6 +78,36 @@ double ss_cost_skew(const struct ss_shape *s)
     return s->nnz_max > 0 ? ss_cost_part_share(s) * s->size / (double)s->nnz_max : 1;
 }
 
+double ss_cost_balance(const struct ss_shape *s)
+{
+    struct ss_fold fold = ss_fold_of(0, s->size);
+    int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
+
+    return rounds * (s->alpha + s->beta * 4 * (double)(s->n / ss_balance_width(s->n, s->size) + 1));
+}
+
+bool ss_cost_balances(const struct ss_shape *s)
+{
+    double mean = (double)s->nnz_max / s->size, part_n = (double)s->n / s->size;
+
+    if (s->kind != SS_KIND_ALLREDUCE || s->topk)
+        return false;
+    return s->beta * (s->size - 1) *
+               (ss_cost_stream_bytes(s, ss_cost_part_share(s), part_n) -
+                ss_cost_stream_bytes(s, mean, part_n)) >
+           ss_cost_balance(s);
+}
+
+struct ss_shape ss_cost_divided(const struct ss_shape *s)
+{
+    struct ss_shape even = *s;
+
+    if (s->balanced)
+        even.part_max = 0;
+    even.balanced = false;
+    return even;
+}
+
 /* A rank sends all parts but its own; the owner of the fullest part receives most. */
 struct ss_estimate ss_cost_split(const struct ss_shape *s)
 {
@@ -97,6 +127,17 @@ double ss_memory_own(const struct ss_shape *s)
     double slack = 65536 + 256.0 * s->size; /* headers and rounding */
 
     return slack + ss_plan_own(s->n, s->type, s->nnz_max);
+}
+
+/* With balanced parts the load of a part is at most the mean, and a bin at each end. An entry of
+ * the result is a load of at least P, and all together are at most 2 P - 1 each. */
+double ss_memory_part(const struct ss_shape *s)
+{
+    double all = ss_min((double)s->n, (double)s->nnz_sum);
+
+    if (!s->balanced)
+        return ss_min((double)s->n / s->size + 16, all);
+    return ss_min(all, 2 * all / s->size + 2 * (double)ss_balance_width(s->n, s->size));
 }
 
 double ss_memory_sent(const struct ss_shape *s)

@@ -57,6 +57,21 @@ double ss_cost_part_share(const struct ss_shape *s);
 /* Returns the ratio of the fullest part to the mean. */
 double ss_cost_skew(const struct ss_shape *s);
 
+/* Ranks that balance the parts of the index space count their entries in bins, at most 512, or 16 of
+ * each rank if these are more. Returns the elements of a bin, a multiple of 16. */
+static inline uint64_t ss_balance_width(uint64_t n, int size)
+{
+    return (n / (size > 32 ? 16 * (uint64_t)size : 512) + 16) / 16 * 16;
+}
+/* Returns the seconds of adding up the counts of all ranks. */
+double ss_cost_balance(const struct ss_shape *s);
+/* Returns true if parts of equal load pay: what they save in the first phase is more than the
+ * counts cost. Only exact allreduces divide the index space anew in each call. */
+bool ss_cost_balances(const struct ss_shape *s);
+/* Returns the shape of a call whose index space is divided already: if its parts are balanced, none
+ * is fuller than the mean. */
+struct ss_shape ss_cost_divided(const struct ss_shape *s);
+
 /* Returns the estimate of the first phase of algorithms that split the index space among the
  * ranks. */
 struct ss_estimate ss_cost_split(const struct ss_shape *s);
@@ -67,6 +82,8 @@ double ss_memory_own(const struct ss_shape *s);
  * entries that travels as `values`. If `global`, includes a mark for each claim. */
 double ss_memory_claims(const struct ss_shape *s, enum ss_values values, double reduced,
                         bool global);
+/* Returns the most entries of a reduced part. */
+double ss_memory_part(const struct ss_shape *s);
 /* Returns the bytes of the own stream's messages; a packed entry may take a little more than index
  * and value. */
 double ss_memory_sent(const struct ss_shape *s);

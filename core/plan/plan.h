@@ -49,7 +49,8 @@ struct ss_shape {
     bool deep;                      /* an algorithm on two levels may run */
     bool shared;                    /* allgather may use shared memory */
     bool aggregated;                /* no sparse algorithm on one level may run */
-    bool by_host; /* the entries are claims from sums of hosts (core/feedback/host_sum.c) */
+    bool by_host;  /* the entries are claims from sums of hosts (core/feedback/host_sum.c) */
+    bool balanced; /* split_allgather and two_level divide the index space by its entries */
     enum ss_algorithm between;        /* forced between hosts, SS_AUTO: choose */
     double beta_between;              /* of messages between hosts; beta is a mean over all peers */
     double alpha_inside, beta_inside; /* of messages inside a host */

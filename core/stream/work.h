@@ -44,6 +44,7 @@ struct ss_work {
     struct ss_buf survey;       /* survey of the own stream, if it stays in its backend */
     struct ss_buf slice_errors; /* rounding errors of slices (core/coll/two_level.c) */
     struct ss_buf borders;      /* borders of slices (core/coll/two_level.c) */
+    struct ss_buf balance;      /* counts and borders of balanced parts */
     struct ss_buf leaving;      /* parts of the own stream while the backend encodes them */
 
     struct ss_held held[2]; /* the own stream; its reduced part */

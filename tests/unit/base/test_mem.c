@@ -222,7 +222,7 @@ static void counts_that_creep_up_cost_few_allocations(void **state)
 
 /* Peak memory in elements against min(N, P k) + N / P, after what does not grow: receive buffers,
  * index scratch. */
-static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
+static void check_bound(enum place place, double beta)
 {
     static const double densities[] = {0.0005, 0.005, 0.05, 0.3};
     static const double factor[SS_ALGORITHMS] = {
@@ -230,12 +230,11 @@ static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
         [SS_ALLGATHER] = 8,           [SS_TWO_LEVEL] = 24};
     static struct calls k;
 
-    (void)state;
     for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
         for (int size = 2; size <= 8; size *= 2)
             for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
                 struct ss_settings settings = {
-                    .algorithm = (enum ss_algorithm)a, .alpha = 1e-6, .beta = 1e-9};
+                    .algorithm = (enum ss_algorithm)a, .alpha = 1e-6, .beta = beta};
                 double n = 600000, most = size * densities[d] * n;
                 double bound = (most < n ? most : n) + n / size;
 
@@ -245,7 +244,7 @@ static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
                                           .op = SS_SUM,
                                           .n = 600000,
                                           .density = densities[d],
-                                          .place = UNIFORM,
+                                          .place = place,
                                           .values = ORDINARY,
                                           .seed = 3},
                            &settings);
@@ -260,6 +259,20 @@ static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
             }
 }
 
+static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
+{
+    (void)state;
+    check_bound(UNIFORM, 1e-9);
+}
+
+/* Entries crowd in one part, or at the end, and parts are balanced. */
+static void work_space_of_skewed_inputs_is_bounded_alike(void **state)
+{
+    (void)state;
+    check_bound(CLUSTERED, 1e-6);
+    check_bound(AT_END, 1e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +284,7 @@ int main(void)
         cmocka_unit_test(slack_is_taken_from_the_first_half_of_the_pool_only),
         cmocka_unit_test(counts_that_creep_up_cost_few_allocations),
         cmocka_unit_test(work_space_is_bounded_by_the_sparse_data_and_a_part),
+        cmocka_unit_test(work_space_of_skewed_inputs_is_bounded_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,9 @@ static const struct subject exact[] = {EXACT(SS_KIND_ALLREDUCE, SS_RECURSIVE_DOU
                                        EXACT(SS_KIND_ALLGATHER, SS_RING),
                                        EXACT(SS_KIND_REDUCE_SCATTER, SS_RING),
                                        EXACT(SS_KIND_REDUCE, SS_RING)};
+/* Parts of two ranks of 720 elements are too short to be worth it. */
+static const struct subject skewed[] = {{.algorithm = SS_SPLIT_ALLGATHER, .skewed = true},
+                                        {.algorithm = SS_TWO_LEVEL, .skewed = true}};
 /* Costs are measured in the first call, whatever runs then. */
 static const struct subject measured[] = {{.algorithm = SS_RING, .measured = true}};
 static const struct subject oktopk[] = {TOPK(SS_OKTOPK, SS_VALUES_SAME, SS_VALUES_SAME)};
@@ -107,6 +110,11 @@ static const struct row matrix[] = {
     ROW(exact, STARVED, RANKS(2, 6, 1), .who = MIDDLE, .longer = true, .waits = true),
     ROW(exact, PROMISED, RANKS(2, 6, 1), .who = SECOND),
     ROW(exact, DIFFERENT, RANKS(2, 6, 1), .who = EACH),
+    ROW(skewed, REFUSED, RANKS(3, 6, 1), .who = EACH, .waits = true),
+    ROW(skewed, DAMAGED, RANKS(3, 6, 3), .who = MIDDLE),
+    ROW(skewed, LOST, RANKS(3, 6, 1), .who = SECOND),
+    ROW(skewed, STARVED, RANKS(3, 6, 1), .who = EACH, .waits = true),
+    ROW(skewed, PROMISED, RANKS(3, 6, 1), .who = SECOND),
 
     OKTOPK(REFUSED, 0),
     OKTOPK(DAMAGED, 0),
@@ -194,6 +202,8 @@ static uint64_t sends_of(const struct trial *t)
     const uint64_t *sent = ss_comm_call(j.k.job.comm[0])->f.c.x.phase_sent;
     if (t->what->uneven && t->size > 4 && sent[SS_PHASE_BALANCE] == 0)
         wrong = "nothing was balanced";
+    if (t->what->skewed && sent[SS_PHASE_AGREE] == 0)
+        wrong = "no borders were found";
     const char *outside = fault_close(&j);
     if (wrong || outside)
         fail_trial(t, wrong ? wrong : outside);

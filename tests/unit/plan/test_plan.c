@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "core/coll/rows.h"
+#include "core/plan/cost.h"
 #include "tests/unit/support/oracle.h"
 #include "tests/unit/support/sim_job.h"
 
@@ -22,14 +23,14 @@ struct grid {
     struct array in[MOST], out[MOST];
 };
 
-static void grid_fill(struct grid *g, size_t n, int size, double density)
+static void grid_place(struct grid *g, size_t n, int size, double density, enum place place)
 {
     struct input shape = {.size = size,
                           .type = SS_F32,
                           .op = SS_SUM,
                           .n = n,
                           .density = density,
-                          .place = UNIFORM,
+                          .place = place,
                           .values = ORDINARY,
                           .seed = n + (uint64_t)size};
     g->n = n;
@@ -38,6 +39,11 @@ static void grid_fill(struct grid *g, size_t n, int size, double density)
         g->out[r] = array_make(n, 4);
         input_fill(&shape, r, g->in[r].data);
     }
+}
+
+static void grid_fill(struct grid *g, size_t n, int size, double density)
+{
+    grid_place(g, n, size, density, UNIFORM);
 }
 
 static void grid_free(struct grid *g, int size)
@@ -105,6 +111,7 @@ static void run(struct grid *g, int size, enum ss_algorithm algorithm, double al
     }
     o->shape = shape_without_local_costs(ss_comm_call(job.comm[0]), alpha, beta);
     o->shape.vote = o->vote;
+    o->shape.balanced = ss_cost_balances(&o->shape);
     ss_plan_make(&o->shape, &nothing, &o->plan);
     job_close(&job);
 }
@@ -312,6 +319,56 @@ static void chance_is_not_taken_for_skew(void **state)
     assert_true(clustered.seconds[SS_RING] > 2 * even.seconds[SS_RING]);
     assert_true(clustered.seconds[SS_SPLIT_ALLGATHER] > 2 * even.seconds[SS_SPLIT_ALLGATHER]);
     assert_true(clustered.seconds[SS_ALLGATHER] == even.seconds[SS_ALLGATHER]);
+}
+
+static void balanced_parts_pay_for_skew_where_bytes_cost_more_than_counts(void **state)
+{
+    struct ss_shape shape = some_shape();
+    struct ss_history nothing = {.result_nnz = 0};
+    struct ss_plan even, balanced;
+
+    (void)state;
+    shape.part_max = 2500;
+    assert_false(ss_cost_balances(&shape));
+    ss_plan_make(&shape, &nothing, &even);
+    shape.part_max = 10000;
+    assert_true(shape.balanced = ss_cost_balances(&shape));
+    ss_plan_make(&shape, &nothing, &balanced);
+    double split = balanced.seconds[SS_SPLIT_ALLGATHER] - even.seconds[SS_SPLIT_ALLGATHER];
+    assert_true(split > 0 && split < 1.2 * ss_cost_balance(&shape));
+    assert_true(balanced.seconds[SS_RING] > 2 * even.seconds[SS_RING]);
+    shape.alpha = 1;
+    assert_false(ss_cost_balances(&shape));
+    shape.alpha = 2e-5;
+    shape.topk = true;
+    assert_false(ss_cost_balances(&shape));
+    shape.topk = false;
+    shape.kind = SS_KIND_REDUCE;
+    assert_false(ss_cost_balances(&shape));
+}
+
+/* Plans the next call, which knows the entries of this one's result. The model takes indices to be
+ * spread evenly, and so to be longer than they are. */
+static void predictions_hold_for_balanced_parts(void **state)
+{
+    const enum ss_algorithm a = SS_SPLIT_ALLGATHER;
+    static struct grid g;
+    struct outcome o;
+
+    (void)state;
+    for (size_t p = 1; p < LENGTH(sizes); p++)
+        for (int d = 1; d <= 2; d++) {
+            grid_place(&g, (size_t)1 << 20, sizes[p], 0.01 * d, CLUSTERED);
+            run(&g, sizes[p], a, 20e-6, 8e-8, &o);
+            struct ss_history last = {.result_sum = o.shape.nnz_sum};
+            for (size_t i = 0; i < g.n; i++)
+                last.result_nnz += ((const float *)g.out[0].data)[i] != 0;
+            ss_plan_make(&o.shape, &last, &o.plan);
+            assert_true(o.shape.balanced);
+            expect_near("seconds", o.plan.seconds[a], o.seconds, 0.25, a, sizes[p], 0.01 * d);
+            assert_true(o.memory <= ss_plan_memory(&o.shape, a));
+            grid_free(&g, sizes[p]);
+        }
 }
 
 static void measurements_correct_the_choice(void **state)
@@ -524,6 +581,8 @@ int main(void)
         cmocka_unit_test(dense_input_on_one_rank_is_planned_dense),
         cmocka_unit_test(the_union_lies_between_one_set_and_all),
         cmocka_unit_test(chance_is_not_taken_for_skew),
+        cmocka_unit_test(balanced_parts_pay_for_skew_where_bytes_cost_more_than_counts),
+        cmocka_unit_test(predictions_hold_for_balanced_parts),
         cmocka_unit_test(measurements_correct_the_choice),
         cmocka_unit_test(ranks_plan_alike_call_after_call),
         cmocka_unit_test(what_the_model_puts_at_twice_the_best_known_is_not_tried),

@@ -27,6 +27,7 @@ struct subject {
     bool uneven;
     bool measured; /* the costs of the network are measured */
     bool by_host;  /* top-k: one residual per host, with hosts of two ranks and of one */
+    bool skewed;   /* exact: entries crowd in one part, so that parts are balanced */
 };
 
 struct fault_job {
@@ -43,7 +44,9 @@ static inline struct ss_settings subject_settings(const struct subject *s)
 {
     return (struct ss_settings){.algorithm = s->algorithm,
                                 .alpha = s->measured ? -1 : 1e-6,
-                                .beta = s->measured ? -1 : 1e-9,
+                                .beta = s->measured ? -1
+                                        : s->skewed ? 1e-3
+                                                    : 1e-9,
                                 .hash = 1,
                                 .topk = s->topk,
                                 .density = ss_keeps_global(s->algorithm) ? 0.02 : 0.05,
@@ -67,10 +70,10 @@ static inline struct kind_case subject_case(const struct subject *s, int size, s
                                      .type = SS_F32,
                                      .op = SS_SUM,
                                      .n = n,
-                                     .density = n == LONG ? 1
-                                                : divided ? 0.2
-                                                          : 0.05,
-                                     .place = UNIFORM,
+                                     .density = n == LONG || s->skewed ? 1
+                                                : divided              ? 0.2
+                                                                       : 0.05,
+                                     .place = s->skewed ? CLUSTERED : UNIFORM,
                                      .values = ORDINARY,
                                      .seed = 11},
                               .division = n % (size_t)size == 0 ? EQUAL : EQUAL_LISTED,
