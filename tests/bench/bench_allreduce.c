@@ -3,6 +3,9 @@
  *
  *     bench_allreduce --count 4Mi --density 0.00781 --calls 5 --blocks 10 [--type float|double]
  * [--in-place] [--contact] [--rate BYTES/S] [--only shim|bare] [--csv LABEL] [--gradient BUFFERS]
+ * [--support uniform|zipf|own|scattered|clustered]
+ *
+ * --support: where the entries are (core/trial/entries.h).
  *
  * --gradient: in place of few entries, dense heavy-tailed values, BUFFERS different inputs in turn,
  * for MODE=topk, which sends what SPARSESHIM_DENSITY says.
@@ -20,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/trial/entries.h"
 #include "tests/bench/measure.h"
 
 enum { MOST_BUFFERS = 16, CONTACT = 1021 /* elements */ };
@@ -30,6 +34,7 @@ struct options {
     int calls, blocks, warm, buffers;
     bool gradient;
     bool in_place, is_double, contact;
+    enum ss_support support;
     double rate;
     const char *only, *csv, *device;
 };
@@ -61,6 +66,15 @@ static size_t parse_count(const char *text)
         exit(2);
     }
     return (size_t)value;
+}
+
+static enum ss_support parse_support(const char *name)
+{
+    for (int i = 0; i < SS_SUPPORTS; i++)
+        if (strcmp(name, ss_support_name((enum ss_support)i)) == 0)
+            return (enum ss_support)i;
+    fprintf(stderr, "--support %s: not known\n", name);
+    exit(2);
 }
 
 static struct options parse(int argc, char **argv)
@@ -98,6 +112,8 @@ static struct options parse(int argc, char **argv)
             o.gradient = (o.buffers = atoi(value)) > 0;
         else if (strcmp(argv[i - 1], "--type") == 0)
             o.is_double = strcmp(value, "double") == 0;
+        else if (strcmp(argv[i - 1], "--support") == 0)
+            o.support = parse_support(value);
         else if (strcmp(argv[i - 1], "--rate") == 0)
             o.rate = strtod(value, NULL);
         else if (strcmp(argv[i - 1], "--only") == 0)
@@ -157,6 +173,24 @@ static void fill(const struct options *o, void *buffer, uint64_t seed)
         else
             ((float *)buffer)[i] = (float)value;
     }
+}
+
+/* Entries of another support than the uniform one, which fill() draws. */
+static void fill_support(const struct options *o, void *buffer, int rank)
+{
+    const struct ss_entries e = {
+        .n = o->count, .density = o->density, .seed = 1, .support = o->support};
+    struct ss_entries_cursor c;
+    uint32_t at;
+    float value;
+
+    memset(buffer, 0, o->count * (o->is_double ? 8 : 4));
+    ss_entries_start(&c, &e, 1, rank);
+    while (ss_entries_next(&c, &at, &value))
+        if (o->is_double)
+            ((double *)buffer)[at] = 1 / (double)value;
+        else
+            ((float *)buffer)[at] = 1 / value;
 }
 
 /* What the library's lane of the count is not to have in its bytes. */
@@ -249,7 +283,10 @@ __attribute__((optimize("O0"))) int main(int argc, char **argv)
         in[i] = malloc(bytes);
         if (!in[i] || !out || !reference)
             MPI_Abort(MPI_COMM_WORLD, 1);
-        fill(&o, in[i], (uint64_t)(rank + 1) * 100 + (uint64_t)i);
+        if (o.support == SS_SUPPORT_UNIFORM)
+            fill(&o, in[i], (uint64_t)(rank + 1) * 100 + (uint64_t)i);
+        else
+            fill_support(&o, in[i], rank);
     }
     memset(out, 0, bytes);
     memset(reference, 0, bytes);
