@@ -57,8 +57,8 @@ double ss_cost_part_share(const struct ss_shape *s);
 /* Returns the ratio of the fullest part to the mean. */
 double ss_cost_skew(const struct ss_shape *s);
 
-/* Ranks that balance the parts of the index space count their entries in bins, at most 512, or 16 of
- * each rank if these are more. Returns the elements of a bin, a multiple of 16. */
+/* Ranks that balance the parts of the index space count their entries in bins, at most 512, or 16
+ * of each rank if these are more. Returns the elements of a bin, a multiple of 16. */
 static inline uint64_t ss_balance_width(uint64_t n, int size)
 {
     return (n / (size > 32 ? 16 * (uint64_t)size : 512) + 16) / 16 * 16;
