@@ -14,11 +14,12 @@
  * Cost on the wire between hosts: that of the algorithm of one level among H hosts for n / S
  * elements, where each input is the union of the inputs of a host.
  */
+#include "core/coll/two_level.h"
+
 #include <string.h>
 
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
-#include "core/plan/cost.h"
 
 enum { BALANCE, START, SPLIT, SPLIT_SENT, REDUCED, BETWEEN, BETWEEN_SENT, COLLECTED, GATHER, OVER };
 
@@ -407,165 +408,11 @@ static int step(struct ss_coll *c)
     return status;
 }
 
-/* ---- the row ---- */
-
-/* Returns the shape of the allreduce of a slice among its owners. */
-static struct ss_shape between_hosts(const struct ss_shape *s, const struct ss_history *h,
-                                     struct ss_history *past)
-{
-    const struct ss_layout *l = s->layout;
-    const int slices = ss_layout_slices(l, s->n);
-    const double skew = ss_cost_skew(s), mean = (double)s->nnz_sum / s->size;
-    struct ss_shape b = *s;
-
-    b.size = l->hosts;
-    b.n = s->n / (uint64_t)slices;
-    b.beta = s->beta_between * slices / l->most; /* so many ranks of a host send */
-    *past = (struct ss_history){0};
-    if (s->by_host) {
-        b.nnz_sum = s->nnz_sum / (uint64_t)slices;
-        b.nnz_max = at_most(s->nnz_max, b.n);
-        past->result_nnz = h->result_nnz / (uint64_t)slices;
-        past->result_sum = h->result_sum / (uint64_t)slices;
-        return b;
-    }
-    const double each = ss_plan_union(s, h, l->most) / slices;
-    b.nnz_sum = (uint64_t)(each * l->hosts);
-    b.nnz_max = (uint64_t)ss_min(each * (mean > 0 ? (double)s->nnz_max / mean : 1), (double)b.n);
-    b.part_max = (uint64_t)((double)b.nnz_max / b.size * skew);
-    if (h->result_sum > 0 && s->nnz_sum > 0) {
-        past->result_nnz = h->result_nnz / (uint64_t)slices;
-        past->result_sum =
-            (uint64_t)((double)h->result_sum * (double)b.nnz_sum / (double)s->nnz_sum);
-    }
-    return b;
-}
-
-/* Returns true if the algorithm can run between hosts: exact ones of one level. */
-static bool is_candidate(const struct ss_row *row, const struct ss_shape *b, int a)
-{
-    return row && !row->global && !row->deep && (b->between == SS_AUTO || (int)b->between == a);
-}
-
-/* Returns the estimate of the fastest candidate, nothing if there is one host. Sets *which. */
-static struct ss_estimate cheapest(const struct ss_shape *b, const struct ss_history *past,
-                                   enum ss_algorithm *which)
-{
-    const struct ss_row *const *rows = ss_rows(SS_KIND_ALLREDUCE);
-    struct ss_estimate best = {0};
-    double least = 0;
-
-    if (b->size == 1)
-        return best;
-    for (int a = SS_AUTO + 1; a < SS_DENSE; a++) {
-        if (!is_candidate(rows[a], b, a))
-            continue;
-        struct ss_estimate e = rows[a]->cost(b, past);
-        double seconds = ss_max(e.wire, e.overlap) + e.serial;
-        if (least > 0 && seconds >= least)
-            continue;
-        least = seconds;
-        best = e;
-        *which = (enum ss_algorithm)a;
-    }
-    return best;
-}
-
-enum ss_algorithm ss_two_level_between(const struct ss_shape *s, const struct ss_history *h)
-{
-    enum ss_algorithm which = SS_SPLIT_ALLGATHER;
-    struct ss_history past;
-
-    if (s->layout) {
-        const struct ss_shape b = between_hosts(s, h, &past);
-        cheapest(&b, &past, &which);
-    }
-    return which;
-}
-
-/* Returns the estimate of the first step: a split of the streams, or a dense sum and another vote.
- */
-static struct ss_estimate cost_reduce_inside(const struct ss_shape *s,
-                                             const struct ss_shape *inside)
-{
-    const double n = (double)s->n * (double)ss_type_size(s->type), others = inside->size - 1;
-    const double bytes = n * others / inside->size;
-
-    if (!s->by_host)
-        return ss_cost_split(inside);
-    return (struct ss_estimate){.wire = inside->alpha * others + inside->beta * bytes,
-                                .serial = 3 * s->backend.fill * bytes + s->vote,
-                                .bytes = bytes};
-}
-
-int ss_two_level_slices(const struct ss_layout *l, int rank, uint64_t n, int *slices)
-{
-    const int count = ss_layout_count(l, l->host[rank]), local = l->local[rank];
-
-    *slices = ss_layout_slices(l, n);
-    return ss_layout_slice(local + 1, count, *slices) - ss_layout_slice(local, count, *slices);
-}
-
-static struct ss_estimate cost_two_level(const struct ss_shape *s, const struct ss_history *h)
-{
-    const struct ss_layout *l = s->layout;
-    struct ss_history past;
-    const struct ss_shape b = between_hosts(s, h, &past);
-    const double slices = (double)ss_layout_slices(l, s->n);
-    const double whole =
-        s->by_host ? slices * ss_plan_union(&b, &past, b.size) : ss_plan_union(s, h, s->size);
-    const double bytes = (l->most - 1) * ss_cost_stream_bytes(s, whole / slices, (double)b.n);
-    enum ss_algorithm which = SS_SPLIT_ALLGATHER;
-    struct ss_estimate e = cheapest(&b, &past, &which), in;
-    struct ss_shape inside = which == SS_SPLIT_ALLGATHER ? ss_cost_divided(s) : *s;
-
-    inside.size = l->most;
-    inside.alpha = s->alpha_inside;
-    inside.beta = s->beta_inside;
-    in = cost_reduce_inside(s, &inside);
-    e.wire += in.wire + ss_cost_fan(&inside, l->most - 1) + inside.beta * bytes;
-    e.overlap += ss_cost_take(s, whole, l->most);
-    e.serial += in.serial + ss_cost_harvest(s, (double)b.nnz_max, (double)b.n) +
-                ss_cost_harvest(s, whole / slices, (double)b.n);
-    e.inside = in.bytes + bytes;
-    e.bytes += e.inside;
-    return e;
-}
-
-/* Returns the bytes of an algorithm between hosts. */
-static double memory_between(const struct ss_shape *s, enum ss_algorithm a)
-{
-    const struct ss_row *row = ss_rows(SS_KIND_ALLREDUCE)[a];
-    const bool balanced = s->balanced && a == SS_SPLIT_ALLGATHER; /* a slice may have any length */
-    struct ss_shape b = *s;
-
-    b.size = s->layout->hosts;
-    b.n = balanced ? s->n : s->n / (uint64_t)ss_layout_slices(s->layout, s->n) + 16;
-    b.nnz_max = at_most(s->nnz_sum, b.n);
-    b.nnz_sum = at_most(s->nnz_sum, b.n * (uint64_t)b.size);
-    return is_candidate(row, &b, (int)a) ? row->memory(&b) : 0;
-}
-
-/* Counts the announced entries, since the rank makes room for them. */
-static double memory(const struct ss_shape *s)
-{
-    double most = 0;
-
-    for (int a = SS_AUTO + 1; a < SS_DENSE; a++)
-        most = ss_max(most, memory_between(s, (enum ss_algorithm)a));
-    /* a rank of a small host owns several slices */
-    double own = ss_min((double)s->nnz_sum, (double)s->n);
-    if (s->by_host && (s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME)) /* errors */
-        own += (double)s->n;
-    return ss_memory_own(s) + ss_memory_sent(s) + most +
-           2.1 * own * (4 + (double)ss_type_size(s->type));
-}
-
 const struct ss_row ss_row_two_level = {
     .source = "Karonis et al. 2000",
     .deep = true,
-    .cost = cost_two_level,
-    .memory = memory,
+    .cost = ss_two_level_cost,
+    .memory = ss_two_level_memory,
     .state = sizeof(struct state),
     .step = step,
 };
