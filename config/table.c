@@ -94,10 +94,11 @@ const struct cfg_option cfg_table[] = {
     {"NODE_AGGREGATION", CFG_CHOICE, "auto", WORDS(SS_AGGREGATION_LIST),
      "Allreduces with several ranks on a host. on: the ranks of a host add their vectors first, "
      "each rank a part, and only these sums go over the network; ALGORITHM then names the "
-     "algorithm between hosts. In MODE=topk a host has one residual, and DENSITY "
-     "is what each host sends. off: each rank sends to ranks of other hosts. auto: the cost "
-     "model decides on exact calls, and allgather uses shared memory if there is one host; lossy "
-     "calls are as with off, unless their rule has node. MERGE, QUORUM, keep and device buffers are as with off.",
+     "algorithm between hosts. In MODE=topk a host has one residual, and DENSITY is what each "
+     "host sends. off: each rank sends to ranks of other hosts. auto: the cost model decides on "
+     "exact calls, and allgather uses shared memory if there is one host; lossy calls are as "
+     "with off, unless their rule has node. MERGE, QUORUM, keep and device buffers are as with "
+     "off.",
      FIELD(node_aggregation), true, EXPERT},
     {"ALPHA", CFG_MEASURED, "measured", SECONDS_TEXT,
      "The latency of one message, for the cost model. If only ALPHA is given, BETA is "
