@@ -23,6 +23,7 @@ my @parts = (
     '%s%s; every call passes through%s',                      # the end of those of refuse()
     ', and no report is written',                             # the end of those of refuse()
     '%llu of %llu calls ',                                    # a report
+    'rank %d\\nranks %d',                                     # a record of MODE=learn
     'rule %zu, ',                                             # the beginning of those of complain()
     'top-k: %llu %s called from %s on %s: ',                  # the beginning of those of ss_topk_warn()
     "'%s' (MIN_COUNT=%llu leaves so small calls alone",       # the end of "no call of rank 0 matched"
