@@ -73,7 +73,8 @@ enum gone {
     PART_ERROR = 8,
     IDX_0 = 16,
     IDX_1 = 32,
-    IDX_2 = 64
+    IDX_2 = 64,
+    IDX_BETWEEN = 128
 };
 
 struct row {
@@ -137,6 +138,9 @@ static const struct row matrix[] = {
     ROW(by_host, REFUSED, RANKS(3, 5, 1), .who = EVEN, .before = 1, .waits = true),
     ROW(by_host, DAMAGED, RANKS(3, 5, 1), .who = SECOND, .before = 1),
     ROW(by_host, LOST, RANKS(3, 5, 1), .who = SECOND, .before = 1),
+    ROW(by_host, STARVED, RANKS(3, 5, 1), .who = SECOND, .before = 1,
+        .gone = OWN_ERROR | PART_ERROR | IDX_BETWEEN),
+    ROW(by_host, PROMISED, RANKS(3, 5, 1), .who = SECOND, .before = 1),
 
     ROW(lossy, STARVED, RANKS(3, 3, 1), .who = SECOND, .before = 1,
         .gone = ARENA | OWN_ERROR | PART_ERROR),
@@ -227,8 +231,10 @@ static struct ss_buf *buffer_of(struct fault_job *j, const struct trial *t)
         return &w->idx[0];
     case IDX_1:
         return &w->idx[1];
-    default:
+    case IDX_2:
         return &w->idx[2];
+    default:
+        return &w->idx[SS_STREAM_BETWEEN];
     }
 }
 
@@ -382,7 +388,7 @@ static void run_starved(struct trial *t)
 {
     if (t->row->gone == 0)
         run(t);
-    for (t->gone = ARENA; t->gone <= IDX_2; t->gone <<= 1)
+    for (t->gone = ARENA; t->gone <= IDX_BETWEEN; t->gone <<= 1)
         if (t->row->gone & t->gone)
             run(t);
     t->gone = 0;

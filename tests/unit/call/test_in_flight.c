@@ -130,6 +130,37 @@ static void rounded_values_and_guards_do_too(void **state)
     }
 }
 
+static int served_on_two_levels(const struct beside_plan *plan)
+{
+    int served = 0;
+
+    for (int c = 0; c < plan->calls; c++)
+        served += many.ran[0][c] == SS_TWO_LEVEL && many.status[0][c] == SS_OK;
+    return served;
+}
+
+/* The sums inside hosts come between two votes of a call. */
+static void calls_with_one_residual_per_host_do_too(void **state)
+{
+    static const enum ss_algorithm tried[] = {SS_AUTO, SS_SPLIT_ALLGATHER, SS_DSAR};
+    static const char *const layouts[] = {"112", "1212", "11123", "112233111"};
+
+    (void)state;
+    for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
+        struct ss_settings s = fixed(tried[l % 3]);
+        struct beside_plan plan = plan_of((int)strlen(layouts[l]), 6, 400 + l);
+
+        plan.hosts = layouts[l];
+        s.aggregation = SS_AGGREGATION_ON;
+        s.beta = 1e-6; /* sparse is faster */
+        s.values = l == 1 ? SS_VALUES_Q8 : SS_VALUES_SAME;
+        s.guard = l == 3 ? SS_GUARD_EXACT : SS_GUARD_OFF;
+        plan.not_finite = 3 * LAYERS + 4;
+        compare_topk(s, plan);
+        assert_true(served_on_two_levels(&plan) > plan.calls / 2);
+    }
+}
+
 /* Nothing but the order of votes is fixed: what is measured differs between the ranks. */
 static void measured_choices_are_the_same_on_all_ranks(void **state)
 {
@@ -198,6 +229,42 @@ static void where_memory_is_short_calls_follow_each_other(void **state)
     assert_true(most >= 3);
 }
 
+/* Some ranks hold more slices than others, so that memory is short on some of them alone. */
+static void where_memory_is_short_ranks_agree_with_one_residual_per_host(void **state)
+{
+    struct ss_rules *rules;
+    char error[200];
+    int served = 0;
+
+    (void)state;
+    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
+                     SS_OK);
+    for (size_t limit = 1 << 17; limit < (size_t)1 << 24; limit += limit / 2) {
+        struct beside_plan plan = plan_of(5, 4, 3);
+        struct ss_settings s = fixed(SS_DSAR);
+        s.topk = true;
+        s.tensors.include = rules;
+        s.aggregation = SS_AGGREGATION_ON;
+        s.values = SS_VALUES_Q8;
+        plan.limit = limit;
+        plan.density = 1;
+        plan.hosts = "11231";
+        beside_open_job(&many, &plan, s);
+        beside_run(&many);
+        for (int r = 0; r < plan.size; r++) {
+            assert_true(many.job.mem[r].peak <= limit);
+            for (int c = 0; c < plan.calls; c++) {
+                assert_int_equal(many.status[r][c], many.status[0][c]);
+                assert_true(many.status[r][c] == SS_OK || many.status[r][c] == SS_NATIVE);
+            }
+        }
+        served = served_on_two_levels(&plan);
+        beside_close_job(&many);
+    }
+    assert_true(served > 20);
+    ss_rules_free(rules);
+}
+
 /* By the simulator's clock, on links that are mostly idle. */
 static void votes_and_latencies_of_calls_beside_each_other_overlap(void **state)
 {
@@ -263,10 +330,12 @@ int main(void)
         cmocka_unit_test(lanes_that_back_off_do_so_in_the_same_calls),
         cmocka_unit_test(lossy_calls_have_the_bits_of_one_after_another),
         cmocka_unit_test(rounded_values_and_guards_do_too),
+        cmocka_unit_test(calls_with_one_residual_per_host_do_too),
         cmocka_unit_test(measured_choices_are_the_same_on_all_ranks),
         cmocka_unit_test(a_call_that_is_not_finite_leaves_the_others_alone),
         cmocka_unit_test(a_rank_that_is_off_sends_the_same_calls_native),
         cmocka_unit_test(where_memory_is_short_calls_follow_each_other),
+        cmocka_unit_test(where_memory_is_short_ranks_agree_with_one_residual_per_host),
         cmocka_unit_test(votes_and_latencies_of_calls_beside_each_other_overlap),
         cmocka_unit_test(a_fault_in_one_call_ends_all_with_errors_and_none_wrongly),
     };

@@ -111,6 +111,31 @@ static void lossy_calls_nest_with_each_collective(void **state)
     ss_rules_free(rules);
 }
 
+/* The sum inside a host is a span of its own between two votes. */
+static void calls_with_one_residual_per_host_nest(void **state)
+{
+    struct ss_rules *rules;
+    char error[200];
+
+    (void)state;
+    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
+                     SS_OK);
+    for (int fault = 0; fault < 4; fault++) {
+        struct ss_settings s = fixed(fault % 2 ? SS_DSAR : SS_AUTO);
+        struct beside_plan plan = plan_of(5, 3 + (uint64_t)fault);
+        s.topk = true;
+        s.tensors.include = rules;
+        s.aggregation = SS_AGGREGATION_ON;
+        plan.hosts = "11231";
+        plan.density = 1;
+        if (fault == 0)
+            plan.not_finite = 20;
+        compare(&plan, &s);
+        assert_true(sinks[1].begun[SS_SPAN_SELECT] > 0);
+    }
+    ss_rules_free(rules);
+}
+
 static void measured_costs_are_calibrated_in_a_span(void **state)
 {
     struct ss_settings s = fixed(SS_AUTO);
@@ -162,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_calls_nest_with_each_collective),
         cmocka_unit_test(lossy_calls_nest_with_each_collective),
+        cmocka_unit_test(calls_with_one_residual_per_host_nest),
         cmocka_unit_test(measured_costs_are_calibrated_in_a_span),
         cmocka_unit_test(native_calls_and_those_beside_them_nest),
         cmocka_unit_test(calls_that_fail_end_their_spans),

@@ -34,6 +34,7 @@ struct beside_plan {
     int off;             /* the last rank votes off from that call on, 0: never */
     int callbacks;       /* likewise for the MPI library's nonblocking calls */
     size_t limit;        /* MAX_MEMORY, 0 = none */
+    const char *hosts;   /* hosts of the ranks (job_set_hosts), NULL: not known */
     struct ss_sim_fault fault;
 };
 
@@ -115,6 +116,8 @@ static inline void beside_open_job(struct beside_job *b, const struct beside_pla
     settings.in_flight = p->in_flight;
     settings.merge = p->merge;
     job_open(&b->job, p->size, 1e-5, 1e-9, p->seed, &settings);
+    if (p->hosts)
+        job_set_hosts(&b->job, p->hosts, 512);
     ss_sim_set_idle(b->job.sim, settings.timeout > 0 ? settings.timeout / 10 : 1e-3);
     if (p->fault.fail_send + p->fault.lose_send + p->fault.corrupt_send > 0)
         ss_sim_set_fault(b->job.sim, p->fault);

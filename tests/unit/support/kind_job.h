@@ -24,6 +24,7 @@ enum { KIND_RANKS = 40 };
 
 struct kind_job {
     struct sim_job job;
+    bool struck[KIND_RANKS]; /* its memory is taken */
     struct ss_collective what[KIND_RANKS];
     uint32_t parts[KIND_RANKS + 1];
     struct array sent[KIND_RANKS];  /* all n elements of each rank's input */
@@ -147,23 +148,37 @@ static inline void kind_prepare(struct kind_job *k, const struct kind_case *c)
     }
 }
 
-static inline int kind_job_step(void *ctx, int rank)
+/* Takes the memory of a rank that has said in the last vote before the plan what it has. */
+static inline void kind_strike(struct kind_job *k, int rank)
 {
-    struct kind_job *k = ctx;
-    struct ss_call *call = ss_comm_call(k->job.comm[rank]);
+    const struct ss_call *call = ss_comm_call(k->job.comm[rank]);
 
-    if (k->job.started[rank])
-        return ss_call_step(call);
-    k->job.started[rank] = true;
-    struct ss_collective what = k->what[rank];
-    what.in = what.in ? (const char *)what.in + k->job.far : NULL;
-    what.out = what.out ? (char *)what.out + k->job.far : NULL;
-    what.backend = k->job.backend[rank];
-    int status = ss_call_start_kind(call, k->job.comm[rank], &what);
+    if (k->struck[rank] || ss_host_sum_due(&call->f) || ss_call_is_driven_by(call, &ss_host_sum_driver))
+        return;
+    k->struck[rank] = true;
     if (k->job.starve_after_vote && rank == k->job.starve_rank)
         atomic_store(&k->job.mem[rank].used, SIZE_MAX - 1);
     if (k->job.limit_after_vote)
         k->job.mem[rank].limit = 1;
+}
+
+static inline int kind_job_step(void *ctx, int rank)
+{
+    struct kind_job *k = ctx;
+    struct ss_call *call = ss_comm_call(k->job.comm[rank]);
+    int status;
+
+    if (k->job.started[rank]) {
+        status = ss_call_step(call);
+    } else {
+        struct ss_collective what = k->what[rank];
+        k->job.started[rank] = true;
+        what.in = what.in ? (const char *)what.in + k->job.far : NULL;
+        what.out = what.out ? (char *)what.out + k->job.far : NULL;
+        what.backend = k->job.backend[rank];
+        status = ss_call_start_kind(call, k->job.comm[rank], &what);
+    }
+    kind_strike(k, rank);
     return status;
 }
 
@@ -171,6 +186,7 @@ static inline int kind_job_step(void *ctx, int rank)
 static inline bool kind_run(struct kind_job *k)
 {
     memset(k->job.started, 0, sizeof k->job.started);
+    memset(k->struck, 0, sizeof k->struck);
     if (!ss_sim_run(k->job.sim, kind_job_step, k, k->job.status, 100000000))
         return false;
     for (int r = 0; r < k->job.size; r++)
