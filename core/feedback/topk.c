@@ -44,10 +44,14 @@ static void tell_lost(struct ss_feedback *f, double norm)
     f->comm->warning_own = true;
 }
 
-/* Moves the residual to the backend of the buffers. Returns false if it has no room there. */
+/* Moves the residual to the backend of the buffers. Returns false if it has no room there, or if it
+ * is the host's, which does not move. */
 static bool follow(struct ss_feedback *f)
 {
     struct ss_tensor *t = f->tensor;
+
+    if (t->hold.by_host && f->c.x.backend != &ss_host)
+        return false;
     const int status = ss_residual_move(t, f->c.x.backend);
     const double lost = ss_residual_lost(f->comm->tensors);
 
@@ -109,7 +113,6 @@ void ss_topk_start(struct ss_feedback *f)
     f->stuck = !follow(f);
     ss_tensor_begin(f->tensor);
     ss_keep_range(f);
-    f->stuck = f->stuck || (f->tensor->hold.by_host && f->c.x.backend != &ss_host);
     f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < f->c.x.n && !f->stuck;
     f->topk_calls = f->topk ? f->tensor->registered_calls - 1 : 0;
     if (f->topk && f->tensor->rest.resting && must_be_sparse(f))

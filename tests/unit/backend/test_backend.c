@@ -552,6 +552,33 @@ static void claims_of_a_call_that_is_given_up_come_back(void **state)
     close_training(&t);
 }
 
+/* One residual per host is for buffers of the host alone. If some ranks have others, the tensor is
+ * exact on all ranks. */
+static void ranks_whose_buffers_lie_elsewhere_have_no_residual_per_host(void **state)
+{
+    enum { SIZE = 4, ALL = 15 };
+    static const unsigned hosts[] = {0, 1, 13, ALL};
+    static struct training t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        struct ss_settings settings = training_settings(SS_AUTO);
+
+        settings.aggregation = SS_AGGREGATION_ON;
+        settings.beta = 1e-6; /* sparse is faster */
+        training_open(&t, SIZE, SS_F32, N, 0, settings);
+        job_set_hosts(&t.job, "1122", 64);
+        backend_training(&t, &far_kind, hosts[i]);
+        for (uint64_t s = 0; s < 4; s++) {
+            draw(&t, s);
+            training_step(&t, s & 1);
+        }
+        expect_conservation(&t, "residuals per host");
+        assert_int_equal(t.sparse, hosts[i] == 0 || hosts[i] == ALL ? 4 : 0);
+        close_backends(&t, &far_kind, hosts[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -564,6 +591,7 @@ int main(void)
         cmocka_unit_test(a_residual_lost_after_the_last_call_is_told_at_the_end),
         cmocka_unit_test(claims_of_a_call_that_is_given_up_come_back),
         cmocka_unit_test(a_backend_that_fails_is_an_error_for_all),
+        cmocka_unit_test(ranks_whose_buffers_lie_elsewhere_have_no_residual_per_host),
         cmocka_unit_test(every_kind_is_right),
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
         cmocka_unit_test(a_residual_is_scaled_where_the_buffers_lie),
