@@ -143,7 +143,10 @@ static inline int sparseshim_drop_residual(const void *buffer)
 }
 
 /* Copies the residual of tensor number `which` of the buffer to values[0..count), floats or doubles
- * like the tensor's. Returns BAD_ARGUMENT if count is not the tensor's. */
+ * like the tensor's. Returns BAD_ARGUMENT if count is not the tensor's.
+ *
+ * With one residual per host (NODE_AGGREGATION=on, or ':node' in a rule) each rank holds a part of
+ * it, and reads 0 elsewhere. The functions above act on that part: call them on all ranks. */
 static inline int sparseshim_read_residual(const void *buffer, int which, void *values,
                                            uint64_t count)
 {

@@ -24,12 +24,22 @@ const void *ss_residual_values(const struct ss_tensor *t)
     return t->residual.values.data;
 }
 
-int ss_residual_read(const struct ss_tensor *t, void *to)
+/* Copies the elements that this rank holds to the host. */
+static int read_held(const struct ss_tensor *t, void *to)
 {
     struct ss_backend *p = t->residual.backend;
 
     return ss_backend_wait(
         p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->hold.n, to));
+}
+
+int ss_residual_read(const struct ss_tensor *t, void *to)
+{
+    const size_t esize = ss_type_size(t->type), first = (size_t)t->hold.first * esize;
+
+    if (t->hold.n < t->n)
+        memset(to, 0, (size_t)t->n * esize);
+    return read_held(t, (char *)to + first);
 }
 
 bool ss_residual_make(struct ss_tensor *t)
@@ -184,7 +194,7 @@ int ss_residual_move(struct ss_tensor *t, struct ss_backend *to)
     } else if (ss_residual_there(t)) {
         status = ss_buf_reserve(&copy, t->owner->mem, bytes);
         if (status == SS_OK)
-            status = ss_residual_read(t, copy.data);
+            status = read_held(t, copy.data);
         if (status == SS_OK)
             status = to->ops->make(to, t->owner->mem, &moved, bytes);
         if (status == SS_OK) {

@@ -19,7 +19,8 @@ static inline bool ss_residual_there(const struct ss_tensor *t)
  * them and then calls ss_residual_claimed. */
 void *ss_residual_at(struct ss_tensor *t, uint64_t first);
 const void *ss_residual_values(const struct ss_tensor *t);
-/* Copies the elements that this rank holds to the host; waits for their device. */
+/* Copies the residual to the host, all elements: 0 where this rank holds none. Waits for its
+ * device. */
 int ss_residual_read(const struct ss_tensor *t, void *to);
 
 /* Makes a residual of zeros if there is none; returns false if memory is short. */
