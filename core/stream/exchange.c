@@ -11,6 +11,12 @@ static int rank_of(const struct ss_exchange *x, int peer)
     return x->group && peer >= 0 ? ss_subset_rank(x->group, peer) : peer;
 }
 
+/* Returns the number in x->t of a peer of the open streams. */
+static int numbered(const struct ss_exchange *x, int peer)
+{
+    return x->group && x->t == &x->group->t ? peer : rank_of(x, peer);
+}
+
 void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase)
 {
     if (x->failed < 0)
@@ -118,7 +124,7 @@ int ss_sends_reap(struct ss_exchange *x)
         if (slot->request.active)
             status = SS_PENDING;
         else if (slot->request.status != SS_OK)
-            ss_fail(x, SS_ERR_TRANSPORT, slot->dst, SS_PHASE_REDUCE);
+            ss_fail(x, SS_ERR_TRANSPORT, numbered(x, slot->dst), SS_PHASE_REDUCE);
     }
     return status;
 }

@@ -129,11 +129,37 @@ static void an_overflow_inside_a_host_is_raised_on_all_ranks(void **state)
     job_close(&job);
 }
 
+/* Streams number the ranks of their group; messages name ranks of the communicator. */
+static void a_failed_send_names_the_rank_of_the_communicator(void **state)
+{
+    struct ss_layout *layout = ss_layout_create(4);
+    struct ss_transport all = {.rank = 2, .size = 4};
+    struct ss_exchange x = {.t = &all};
+    struct ss_subset group;
+
+    (void)state;
+    for (int r = 0; r < 4; r++)
+        layout->ids[r] = (uint64_t)(r / 2);
+    ss_layout_find(layout);
+    ss_subset_of_host(&group, &all, layout);
+    for (int inside = 0; inside < 2; inside++) {
+        x.failed = 0;
+        x.group = &group;
+        x.t = inside ? &group.t : &all;
+        x.slots[0].dst = 1;
+        x.slots[0].request.status = SS_ERR_TRANSPORT;
+        assert_int_equal(ss_sends_reap(&x), SS_OK);
+        assert_int_equal(x.failed_peer, 3);
+    }
+    ss_layout_free(layout);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_on_any_layout),
-        cmocka_unit_test(an_overflow_inside_a_host_is_raised_on_all_ranks)};
+        cmocka_unit_test(an_overflow_inside_a_host_is_raised_on_all_ranks),
+        cmocka_unit_test(a_failed_send_names_the_rank_of_the_communicator)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,7 +153,8 @@ static inline void kind_strike(struct kind_job *k, int rank)
 {
     const struct ss_call *call = ss_comm_call(k->job.comm[rank]);
 
-    if (k->struck[rank] || ss_host_sum_due(&call->f) || ss_call_is_driven_by(call, &ss_host_sum_driver))
+    if (k->struck[rank] || ss_host_sum_due(&call->f) ||
+        ss_call_is_driven_by(call, &ss_host_sum_driver))
         return;
     k->struck[rank] = true;
     if (k->job.starve_after_vote && rank == k->job.starve_rank)
