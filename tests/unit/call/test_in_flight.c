@@ -323,6 +323,46 @@ static void a_fault_in_one_call_ends_all_with_errors_and_none_wrongly(void **sta
     beside_faults(try_fault, 30, 300, 37);
 }
 
+/* Lossy calls on two levels. */
+static void try_fault_by_host(int size, uint64_t seed, struct ss_sim_fault fault)
+{
+    struct beside_plan plan = plan_of(size, 6, seed);
+    struct ss_settings s = fixed(seed % 2 ? SS_SPLIT_ALLGATHER : SS_DSAR);
+    struct ss_rules *rules;
+    char error[200];
+    int first = plan.calls;
+
+    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
+                     SS_OK);
+    s.topk = true;
+    s.tensors.include = rules;
+    s.aggregation = SS_AGGREGATION_ON;
+    s.timeout = 0.5;
+    plan.density = 1;
+    plan.hosts = "11231";
+    plan.fault = fault;
+    beside_open_job(&many, &plan, s);
+    beside_run(&many);
+    for (int r = 0; r < size; r++)
+        for (int c = 0; c < plan.calls; c++) {
+            if (many.status[r][c] < 0 && c < first)
+                first = c;
+            if (many.status[r][c] == SS_OK && many.status[0][c] == SS_OK && fault.corrupt_send == 0)
+                assert_memory_equal(many.out[r][c], many.out[0][c], count_of(c) * sizeof(float));
+        }
+    for (int r = 0; r < size; r++)
+        for (int c = first + 2 * SS_IN_FLIGHT; c < plan.calls; c++)
+            assert_true(many.status[r][c] < 0);
+    beside_close_job(&many);
+    ss_rules_free(rules);
+}
+
+static void a_fault_in_one_call_ends_all_with_one_residual_per_host(void **state)
+{
+    (void)state;
+    beside_faults(try_fault_by_host, 30, 500, 101);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +378,7 @@ int main(void)
         cmocka_unit_test(where_memory_is_short_ranks_agree_with_one_residual_per_host),
         cmocka_unit_test(votes_and_latencies_of_calls_beside_each_other_overlap),
         cmocka_unit_test(a_fault_in_one_call_ends_all_with_errors_and_none_wrongly),
+        cmocka_unit_test(a_fault_in_one_call_ends_all_with_one_residual_per_host),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
