@@ -156,6 +156,8 @@ static void calls_with_one_residual_per_host_do_too(void **state)
         s.values = l == 1 ? SS_VALUES_Q8 : SS_VALUES_SAME;
         s.guard = l == 3 ? SS_GUARD_EXACT : SS_GUARD_OFF;
         plan.not_finite = 3 * LAYERS + 4;
+        plan.callbacks = l == 1 ? 5 * LAYERS : 0;
+        plan.off = l == 2 ? 5 * LAYERS : 0;
         compare_topk(s, plan);
         assert_true(served_on_two_levels(&plan) > plan.calls / 2);
     }

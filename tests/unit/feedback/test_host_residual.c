@@ -100,6 +100,81 @@ static void nothing_is_lost_on_any_layout(void **state)
             }
 }
 
+/* ---- odd vectors and options ---- */
+
+static struct ss_settings odd_settings(enum ss_algorithm algorithm, int form)
+{
+    struct ss_settings s = settings_of(algorithm);
+
+    switch (form) {
+    case 0:
+        s.k = 4;
+        s.bucket = 64;
+        break;
+    case 1:
+        s.density = 1;
+        break;
+    case 2:
+        s.warmup_steps = 3;
+        break;
+    case 3:
+        s.guard = SS_GUARD_EXACT;
+        s.density = 0.001;
+        break;
+    case 4: /* calibrates in the first call */
+        s.alpha = s.beta = -1;
+        break;
+    default:
+        s.values = SS_VALUES_Q4;
+        break;
+    }
+    return s;
+}
+
+static void expect_agreement(const struct training *t, const char *what)
+{
+    const struct ss_tensor *first = tensor_of(t, 0);
+
+    for (int r = 1; r < t->job.size; r++) {
+        const struct ss_tensor *other = tensor_of(t, r);
+        if (other->state != first->state || other->rest.resting != first->rest.resting ||
+            other->guarding.checks != first->guarding.checks ||
+            other->guarding.far != first->guarding.far)
+            fail_msg("%s: rank %d has another tensor than rank 0", what, r);
+    }
+}
+
+/* Slices without elements, ranks without slices, vectors shorter than a part. */
+static void short_vectors_and_other_options_lose_nothing(void **state)
+{
+    enum { FORMS = 6, ODD_STEPS = 9 };
+    static const size_t lengths[] = {1, 17, 100};
+    static const char *const of[] = {"12222", "111112", "11123"};
+    static struct training t;
+    uint64_t number = 0;
+
+    (void)state;
+    for (size_t n = 0; n < LENGTH(lengths); n++)
+        for (size_t l = 0; l < LENGTH(of); l++)
+            for (int form = 0; form < FORMS; form++) {
+                const enum ss_algorithm a = algorithms[++number % LENGTH(algorithms)];
+                char text[80];
+
+                snprintf(text, sizeof text, "%zu elements, %s, %s, form %d", lengths[n], of[l],
+                         ss_algorithm_name(a), form);
+                training_open(&t, (int)strlen(of[l]), form % 2 ? SS_F64 : SS_F32, lengths[n], 0,
+                              odd_settings(a, form));
+                job_set_hosts(&t.job, of[l], n % 2 ? 1 : 16);
+                for (uint64_t s = 0; s < ODD_STEPS; s++) {
+                    draw(&t, s);
+                    training_step(&t, s % 3 == 2);
+                    expect_agreement(&t, text);
+                }
+                expect_conservation(&t, text);
+                training_close(&t);
+            }
+}
+
 /* ---- like one rank per host ---- */
 
 /* With one slice, the results are those of a job whose ranks are the hosts and whose inputs are the
@@ -362,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_on_any_layout),
+        cmocka_unit_test(short_vectors_and_other_options_lose_nothing),
         cmocka_unit_test(several_ranks_per_host_act_like_one),
         cmocka_unit_test(what_is_not_finite_goes_to_the_mpi_library),
         cmocka_unit_test(a_rank_without_memory_sends_the_call_to_the_mpi_library),
