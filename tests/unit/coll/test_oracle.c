@@ -78,10 +78,14 @@ static void run_once(struct work *w, const struct input *in, bool in_place, int 
 
 static bool all_bytes(const struct array *a, unsigned char byte)
 {
-    for (size_t i = 0; i < a->bytes; i++)
-        if (a->data[i] != byte)
-            return false;
-    return true;
+    return a->bytes == 0 || (a->data[0] == byte && memcmp(a->data, a->data + 1, a->bytes - 1) == 0);
+}
+
+/* The result has the bits of the first job's, which are known to be right. */
+static bool is_first_again(const struct work *w, int j, size_t bytes)
+{
+    return j > 0 && w->job[0].status[0] == SS_OK &&
+           memcmp(w->out[0].data, w->first[0].data, bytes) == 0;
 }
 
 static void check_once(struct work *w, const struct input *in, bool in_place, int j,
@@ -101,7 +105,8 @@ static void check_once(struct work *w, const struct input *in, bool in_place, in
         if (!native && memcmp(w->out[r].data, w->out[0].data, bytes) != 0)
             complain(w, in, in_place, j, "replicas differ");
     }
-    if (!native && oracle_first_wrong(in, w->sent, w->out[0].data) != in->n)
+    if (!native && !is_first_again(w, j, bytes) &&
+        oracle_first_wrong(in, w->sent, w->out[0].data) != in->n)
         complain(w, in, in_place, j, "wrong result");
 }
 

@@ -76,14 +76,26 @@ static inline struct ss_settings settings_of(const struct form *form)
                                 .tensors = {.threshold_period = 8}};
 }
 
+/* A magnitude from 1e-30 to 1e30 for each element. */
+static inline double spread(size_t i)
+{
+    static double known[N];
+
+    if (i >= N)
+        return pow(10, 60 * unit(i) - 30);
+    if (known[i] == 0)
+        known[i] = pow(10, 60 * unit(i) - 30);
+    return known[i];
+}
+
 static inline double sample(enum pattern pattern, uint64_t step, int rank, size_t i)
 {
     uint64_t h = mix(step * 1000003 + (uint64_t)rank * 7919 + i * 104729 + 1);
     double x = 2 * unit(h) - 1, y = unit(h + 1);
 
     switch (pattern) {
-    case SPREAD: /* each element at its own magnitude, from 1e-30 to 1e30 */
-        return x * pow(10, 60 * unit(i) - 30);
+    case SPREAD:
+        return x * spread(i);
     case CANCELLING: /* ranks in pairs nearly cancel each other's gradients */
         h = mix(step * 1000003 + (uint64_t)(rank / 2) * 7919 + i * 104729 + 1);
         return (2 * unit(h) - 1) * (rank % 2 ? -1 : 1) + 1e-6 * x;

@@ -20,7 +20,6 @@ struct sim_job {
     struct ss_sim *sim;
     struct ss_settings settings[SIM_JOB_RANKS];
     struct ss_mem mem[SIM_JOB_RANKS];
-    struct ss_stats stats[SIM_JOB_RANKS];
     struct ss_comm *comm[SIM_JOB_RANKS];
     bool started[SIM_JOB_RANKS];
     int status[SIM_JOB_RANKS];
@@ -40,6 +39,7 @@ struct sim_job {
     struct ss_backend *backend[SIM_JOB_RANKS]; /* NULL: the host */
     struct ss_layout *layout;                  /* job_set_hosts; else NULL */
     ptrdiff_t far; /* distance from the test's buffers to their addresses in a remote backend */
+    struct ss_stats stats[SIM_JOB_RANKS]; /* last: 2 MB, which ss_stats_init clears */
 };
 
 /* Tells all ranks on which hosts they are: hosts[r mod its length] is rank r's. Slices of two
@@ -60,7 +60,7 @@ static inline void job_set_hosts(struct sim_job *job, const char *hosts, uint64_
 static inline void job_open(struct sim_job *job, int size, double alpha, double beta, uint64_t seed,
                             const struct ss_settings *settings)
 {
-    memset(job, 0, sizeof *job);
+    memset(job, 0, offsetof(struct sim_job, stats));
     job->size = size;
     job->sim = ss_sim_create(size, alpha, beta, seed);
     for (int r = 0; r < size; r++) {

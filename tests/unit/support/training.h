@@ -61,13 +61,21 @@ static inline struct ss_settings training_settings(enum ss_algorithm algorithm)
                                 .tensors = {.threshold_period = 8}};
 }
 
+/* As assert_memory_equal, which compares byte after byte. */
+static inline void expect_equal_bytes(const void *a, const void *b, size_t size)
+{
+    if (memcmp(a, b, size) != 0)
+        assert_memory_equal(a, b, size);
+}
+
 /* `seed` determines the order of delivery, 0: by the clock. */
 static inline void training_open(struct training *t, int size, enum ss_type type, size_t n,
                                  uint64_t seed, struct ss_settings settings)
 {
     char error[200];
 
-    memset(t, 0, sizeof *t);
+    memset(&t->rules, 0,
+           sizeof *t - offsetof(struct training, rules)); /* job_open clears the job */
     assert_int_equal(
         ss_rules_parse("count=1:,site=*:calls=1", true, &t->rules, error, sizeof error), SS_OK);
     settings.tensors.include = t->rules;
@@ -109,26 +117,38 @@ static inline void training_call(struct training *t, bool in_place)
         assert_int_equal(t->job.status[r], t->job.status[0]);
 }
 
+/* Adds a vector of each rank to a sum, and its absolute values to another unless that is NULL. */
+static inline void training_add(const struct training *t, const void *const *v, long double *sum,
+                                long double *magnitude)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        long double x = sum[i], m = magnitude ? magnitude[i] : 0;
+        for (int r = 0; r < t->job.size; r++) {
+            double y = get(t->type, v[r], i);
+            x += (long double)y;
+            m += (long double)fabs(y);
+        }
+        sum[i] = x;
+        if (magnitude)
+            magnitude[i] = m;
+    }
+}
+
 /* Makes the MPI library's call without rounding, on the input or what has joined it. */
 static inline void training_sum_native(struct training *t)
 {
-    for (int r = 0; r < t->job.size; r++) {
-        bool joined = ss_call_joined(ss_comm_call(t->job.comm[r]));
-        const void *in = joined ? t->job.out[r] : t->gradient[r];
-        for (size_t i = 0; i < t->n; i++)
-            t->out[i] += (long double)get(t->type, in, i);
-    }
+    const void *in[SIM_JOB_RANKS];
+
+    for (int r = 0; r < t->job.size; r++)
+        in[r] = ss_call_joined(ss_comm_call(t->job.comm[r])) ? t->job.out[r] : t->gradient[r];
+    training_add(t, in, t->out, NULL);
 }
 
 static inline void training_step(struct training *t, bool in_place)
 {
     int size = t->job.size;
 
-    for (int r = 0; r < size; r++)
-        for (size_t i = 0; i < t->n; i++) {
-            t->in[i] += (long double)get(t->type, t->gradient[r], i);
-            t->magnitude[i] += (long double)fabs(get(t->type, t->gradient[r], i));
-        }
+    training_add(t, (const void *const *)t->gradient, t->in, t->magnitude);
     t->steps++;
     training_call(t, in_place);
     if (t->job.status[0] == SS_NATIVE) {
@@ -139,7 +159,7 @@ static inline void training_step(struct training *t, bool in_place)
     assert_int_equal(t->job.status[0], SS_OK);
     t->sparse++;
     for (int r = 1; r < size; r++)
-        assert_memory_equal(t->job.out[r], t->job.out[0], t->n * ss_type_size(t->type));
+        expect_equal_bytes(t->job.out[r], t->job.out[0], t->n * ss_type_size(t->type));
     for (size_t i = 0; i < t->n; i++)
         t->out[i] += (long double)get(t->type, t->job.out[0], i);
 }
@@ -153,23 +173,40 @@ static inline const void *training_residual(const struct training *t, int rank)
     return remote ? values - t->job.far : values;
 }
 
-/* Returns element i of the residual on a rank; 0 if another rank holds it for the host. */
-static inline double training_kept(const struct training *t, int rank, size_t i)
+/* The elements of the residual that a rank holds; n = 0: none. */
+struct training_part {
+    const void *values;
+    size_t first, n;
+};
+
+static inline struct training_part training_part(const struct training *t, int rank)
 {
     const struct ss_tensor *tensor = ss_tensors_first(t->job.comm[rank]->tensors);
     const void *values = training_residual(t, rank);
 
-    if (!values || i < tensor->hold.first || i >= tensor->hold.first + tensor->hold.n)
-        return 0;
-    return get(t->type, values, i - (size_t)tensor->hold.first);
+    if (!values)
+        return (struct training_part){.n = 0};
+    return (struct training_part){
+        .values = values, .first = (size_t)tensor->hold.first, .n = (size_t)tensor->hold.n};
+}
+
+/* Returns element i of the residual on a rank; 0 if another rank holds it for the host. */
+static inline double training_kept(const struct training *t, int rank, size_t i)
+{
+    const struct training_part part = training_part(t, rank);
+
+    return i - part.first < part.n ? get(t->type, part.values, i - part.first) : 0;
 }
 
 static inline long double training_left(const struct training *t, size_t i)
 {
     long double left = 0;
 
-    for (int r = 0; r < t->job.size; r++)
-        left += (long double)training_kept(t, r, i);
+    for (int r = 0; r < t->job.size; r++) {
+        const struct training_part part = training_part(t, r);
+        if (i - part.first < part.n)
+            left += (long double)get(t->type, part.values, i - part.first);
+    }
     return left;
 }
 
@@ -202,18 +239,20 @@ static inline void expect_balance(const struct training *t)
  * rank. */
 static inline void expect_same_bits(const struct training *a, const struct training *b)
 {
-    assert_memory_equal(a->out, b->out, a->n * sizeof *a->out);
+    expect_equal_bytes(a->out, b->out, a->n * sizeof *a->out);
     for (int r = 0; r < a->job.size; r++)
-        assert_memory_equal(training_residual(a, r), training_residual(b, r),
-                            a->n * ss_type_size(a->type));
+        expect_equal_bytes(training_residual(a, r), training_residual(b, r),
+                           a->n * ss_type_size(a->type));
 }
 
 static inline bool training_drained(const struct training *t)
 {
-    for (int r = 0; r < t->job.size; r++)
-        for (size_t i = 0; i < t->n; i++)
-            if (training_kept(t, r, i) != 0)
+    for (int r = 0; r < t->job.size; r++) {
+        const struct training_part part = training_part(t, r);
+        for (size_t i = 0; i < part.n; i++)
+            if (get(t->type, part.values, i) != 0)
                 return false;
+    }
     return true;
 }
 
