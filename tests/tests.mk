@@ -28,7 +28,7 @@ $(UNIT_C): %: %.o $(BUILD)/libsparseshim_core.a
 # fault each (objects without debug information: they are compiled once and looked at never).
 EMULATED := $(BUILD)/tests/gpu/emulated
 EMULATED_CXX = $(CXX) -std=c++17 -Wall -Wextra -ffp-contract=off -fsanitize=alignment -fsanitize-undefined-trap-on-error \
-               -fPIC -fvisibility=hidden -include tests/gpu/emulate.h
+               -fPIC -fvisibility=hidden -ftls-model=initial-exec -include tests/gpu/emulate.h
 EMULATED_OBJ := $(GPU_CU:gpu/%.cu=$(EMULATED)/%.o) $(EMULATED)/emulate.o
 PLANTED := $(patsubst %,$(BUILD)/tests/gpu/planted/%.so,$(shell tests/gpu/plant))
 $(EMULATED)/%.o: gpu/%.cu tests/gpu/emulate.h

@@ -9,7 +9,9 @@
 #include <vector>
 
 enum { SHARED_MOST = 48 * 1024, THREADS_MOST = 1024 };
-static const uint64_t PATIENCE = 30000000; /* switches without a barrier passed or a thread ended */
+static const uint64_t PATIENCE = 30000000; /* yields without a barrier passed or a thread ended */
+static const char STUCK[] =
+    "no progress: a barrier that not all threads reach, or a wait without end";
 
 struct emulated_warp {
     uint64_t value[2][32];
@@ -22,15 +24,18 @@ struct emulated_block {
     uint32_t arrived = 0, turn = 0;
     unsigned threads = 0, running = 0;
 };
+/* A fiber runs thread after thread: making one anew costs two system calls. */
 struct fiber {
-    ucontext_t first;
     jmp_buf at;
     bool begun = false, done = true;
-    std::unique_ptr<char[]> stack;
+    const uint32_t *turn = nullptr; /* waits while this is `old` */
+    uint32_t old = 0;
     emulated_thread self;
+    std::unique_ptr<char[]> stack;
+    ucontext_t first;
 };
 
-thread_local emulated_thread *emulated_self;
+__thread emulated_thread *emulated_self;
 struct machine_state {
     jmp_buf home;
     std::vector<std::unique_ptr<fiber>> pool;
@@ -41,7 +46,7 @@ struct machine_state {
     void **params;
     void *(*place)(const void *);
 };
-static thread_local machine_state *machine;
+static __thread machine_state *machine;
 
 /* Exit handlers come after this, and may launch kernels: they have another machine. */
 struct end_of_thread {
@@ -52,38 +57,62 @@ struct end_of_thread {
     }
 };
 
-static void fail(const char *what)
+static __attribute__((noreturn)) void fail(const char *what)
 {
     fprintf(stderr, "emulated kernel: %s\n", what);
     abort();
 }
 
-static void go(fiber *f)
+static __attribute__((noreturn)) void go(fiber *f)
 {
     emulated_self = &f->self;
     if (f->begun)
         _longjmp(f->at, 1);
     f->begun = true;
     setcontext(&f->first);
+    fail("no context");
 }
 
-static void next_fiber(void)
+static __attribute__((noreturn)) void next_fiber(machine_state *m)
 {
-    for (size_t n = machine->ring.size(); n > 0; n--) {
-        machine->at = machine->at + 1 < machine->ring.size() ? machine->at + 1 : 0;
-        if (!machine->ring[machine->at]->done)
-            go(machine->ring[machine->at]);
+    bool waits = false;
+
+    for (size_t n = m->ring.size(); n > 0; n--) {
+        m->at = m->at + 1 < m->ring.size() ? m->at + 1 : 0;
+        fiber *f = m->ring[m->at];
+        if (f->done)
+            continue;
+        if (!f->turn || *f->turn != f->old)
+            go(f);
+        waits = true;
     }
-    _longjmp(machine->home, 1);
+    if (waits)
+        fail(STUCK);
+    _longjmp(m->home, 1);
 }
 
 extern "C" void emulated_yield(void)
 {
+    machine_state *m = machine;
+
+    if (++m->steps - m->progress > PATIENCE)
+        fail(STUCK);
+    if (!_setjmp(((fiber *)emulated_self->fiber)->at))
+        next_fiber(m);
+}
+
+/* Others run while *turn is `old`. */
+static void wait_for(const uint32_t *turn, uint32_t old)
+{
     fiber *f = (fiber *)emulated_self->fiber;
-    if (++machine->steps - machine->progress > PATIENCE)
-        fail("no progress: a barrier that not all threads reach, or a wait without end");
+
+    if (*turn != old)
+        return;
+    f->turn = turn;
+    f->old = old;
     if (!_setjmp(f->at))
-        next_fiber();
+        next_fiber(machine);
+    f->turn = nullptr;
 }
 
 extern "C" void *emulated_shared(size_t size, size_t align)
@@ -107,8 +136,7 @@ extern "C" uint64_t *emulated_exchange(uint64_t mine)
         w->turn = turn + 1;
         machine->progress = machine->steps;
     }
-    while (w->turn == turn)
-        emulated_yield();
+    wait_for(&w->turn, turn);
     return w->value[turn & 1];
 }
 
@@ -123,8 +151,7 @@ extern "C" void emulated_barrier(void)
         b->turn = turn + 1;
         machine->progress = machine->steps;
     }
-    while (b->turn == turn)
-        emulated_yield();
+    wait_for(&b->turn, turn);
 }
 
 extern "C" void *emulated_place(const void *p)
@@ -134,14 +161,18 @@ extern "C" void *emulated_place(const void *p)
 
 static void body(void)
 {
-    machine->run(machine->params);
-    fiber *f = (fiber *)emulated_self->fiber;
-    f->done = true;
-    f->self.of->running--;
-    machine->progress = machine->steps;
-    if (f->self.of->running == 0)
-        _longjmp(machine->home, 1); /* room for another block */
-    next_fiber();
+    for (;;) {
+        machine->run(machine->params);
+        fiber *f = (fiber *)emulated_self->fiber;
+        f->done = true;
+        f->self.of->running--;
+        machine->progress = machine->steps;
+        if (_setjmp(f->at))
+            continue; /* another thread */
+        if (f->self.of->running == 0)
+            _longjmp(machine->home, 1); /* room for another block */
+        next_fiber(machine);
+    }
 }
 
 static uint64_t draw(uint64_t *seed)
@@ -165,8 +196,14 @@ static fiber *idle_fiber(size_t &used)
     while (used < machine->pool.size() && !machine->pool[used]->done)
         used++;
     if (used == machine->pool.size()) {
-        machine->pool.emplace_back(new fiber);
-        machine->pool.back()->stack.reset(new char[EMULATED_STACK]);
+        fiber *f = new fiber;
+        machine->pool.emplace_back(f);
+        f->stack.reset(new char[EMULATED_STACK]);
+        getcontext(&f->first);
+        f->first.uc_stack.ss_sp = f->stack.get();
+        f->first.uc_stack.ss_size = EMULATED_STACK;
+        f->first.uc_link = nullptr;
+        makecontext(&f->first, body, 0);
     }
     return machine->pool[used++].get();
 }
@@ -182,12 +219,7 @@ static void start_block(emulated_block *b, unsigned at, unsigned threads, unsign
         emulated_begins_block(b, threads);
     for (unsigned t = 0; t < threads; t++) {
         fiber *f = idle_fiber(used);
-        getcontext(&f->first);
-        f->first.uc_stack.ss_sp = f->stack.get();
-        f->first.uc_stack.ss_size = EMULATED_STACK;
-        f->first.uc_link = nullptr;
-        makecontext(&f->first, body, 0);
-        f->begun = f->done = false;
+        f->done = false;
         f->self = emulated_thread{
             {t, 0, 0}, {at, 0, 0}, {threads, 1, 1}, {grid, 1, 1}, t % 32, t / 32, 0, b, 0, 0,
             0,         f,          f->stack.get()};
@@ -199,7 +231,7 @@ static void start_block(emulated_block *b, unsigned at, unsigned threads, unsign
 static __attribute__((noinline)) void run_fibers(void)
 {
     if (!_setjmp(machine->home))
-        next_fiber();
+        next_fiber(machine);
 }
 
 /* Runs a grid of one dimension; `resident` blocks at once, in an order drawn from the seed (0: as

@@ -30,7 +30,7 @@ struct emulated_thread {
     const char *stack;
 };
 enum { EMULATED_STACK = 64 * 1024 };
-extern thread_local emulated_thread *emulated_self;
+extern __thread emulated_thread *emulated_self;
 #define threadIdx (emulated_self->thread)
 #define blockIdx  (emulated_self->block)
 #define blockDim  (emulated_self->block_size)
