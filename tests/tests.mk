@@ -6,7 +6,7 @@ built = $(addprefix $(BUILD)/tests/$(1)/,$(addsuffix $(3),$(basename $(notdir $(
 vpath %.c $(wildcard tests/unit/*/ tests/mpi/*/)
 GPU_UNIT := $(filter-out $(if $(NVCC),,%/test_gpu_modules),$(call built,gpu,tests/gpu/test_*.c))
 UNIT_C  := $(call built,unit,tests/unit/*/*.c)
-UNIT    := $(UNIT_C) $(GPU_UNIT)
+UNIT    := $(GPU_UNIT) $(UNIT_C)
 MPI_PROGS := $(call built,mpi,tests/mpi/*/*.c)
 MPI_SO  := $(call built,mpi,tests/preload/*.c,.so)
 FORTRAN := $(call built,mpi,tests/fortran/*.f90 tests/fortran/*.f)
@@ -173,9 +173,11 @@ check-unit: $(UNIT) ## unit tests and the simulator
 	CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(UNIT)
 	@mkdir -p $(BUILD)/quick && touch $(QUICK_FOLDERS:%=$(BUILD)/quick/%)
 
-# So many files at a time, the longest first, so that no core waits for one of them at the end.
-MPI_JOBS ?= 2
-LONG_T := harmless device gradients interpose_oracle cli train_fmnist trace nonblocking_merged interpose_programs install reports
+# Three files at a time, since ranks that wait sleep; the longest first, so that no core waits for one of
+# them at the end.
+MPI_JOBS ?= 3
+LONG_T := harmless device gradients train_fmnist device_programs trace interpose_programs nonblocking_merged interpose_oracle \
+          device_nonblocking cli install reports
 # What an installation on a cluster takes, tested by check-cluster.
 CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t slurm.t deb.t spack.t))
 check-mpi: tests ## MPI programs, interposition, command line
