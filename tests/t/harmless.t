@@ -83,9 +83,11 @@ alike() {
         fi
     fi
     VARIABLES=()
-    STATUS=$(sed -n 's/^exit status //p' "$WORK/preloaded")
-    rm -f "$WORK/err"
-    head -n 30 "$WORK/out" >"$WORK/head" && mv "$WORK/head" "$WORK/out"
+    if [ "$result" -ne 0 ]; then
+        read -r _ _ STATUS <"$WORK/preloaded"
+        rm -f "$WORK/err"
+        head -n 30 "$WORK/out" >"$WORK/head" && mv "$WORK/head" "$WORK/out"
+    fi
     tap "$result" "$name ($form)"
 }
 
