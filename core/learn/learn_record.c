@@ -50,7 +50,8 @@ static double value_at(enum ss_type type, const void *in, size_t i)
 static void note_places(struct ss_learn_record *r, const double *x, size_t count, uint64_t h,
                         size_t j, size_t runs)
 {
-    for (size_t p = j * SS_LEARN_PLACES / runs; p < (j + 1) * SS_LEARN_PLACES / runs; p++) {
+    for (size_t p = j * SS_LEARN_PLACES / runs; count > 0 && p < (j + 1) * SS_LEARN_PLACES / runs;
+         p++) {
         h = h << 20 | h >> 44;
         if (x[(h >> 32) % count] != 0)
             r->nonzero[p / 64] |= (uint64_t)1 << p % 64;
