@@ -51,12 +51,12 @@ static const char *three_digits(char *word, double v, const char *unit)
     int decimals = decimals_of(fabs(v));
 
     if (!isfinite(v))
-        return strcpy(word, "-");
+        return memcpy(word, "-", sizeof "-");
     if (v >= 999.5 && v < 1e15) {
         ss_word_count(word, (uint64_t)(v + 0.5));
     } else {
         if (v == 0)
-            strcpy(word, "0");
+            memcpy(word, "0", sizeof "0");
         else if (v > -1e15 && v < 1e15 && decimals < 7)
             snprintf(word, SS_WORD, "%.*f", decimals, v);
         else

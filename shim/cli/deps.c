@@ -134,7 +134,7 @@ static void expand(const char *element, size_t length, const char *object, char 
     char real[PATH_MAX];
     size_t used = 0;
     if (realpath(object, real) == NULL)
-        strcpy(real, "/");
+        memcpy(real, "/", sizeof "/");
     char *slash = strrchr(real, '/');
     slash[slash == real ? 1 : 0] = '\0';
     while (element < end && used + 1 < size) {
