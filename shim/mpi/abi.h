@@ -1,0 +1,147 @@
+/* The binary interface (ABI) of the MPI library, found at run time: sizes, constants and predefined
+ * handles. This library is compiled without mpi.h, so that one build serves every ABI that has a
+ * row here.
+ *
+ * A handle is a word. In a call it is passed as a word also where the MPI library takes an int,
+ * which ignores the upper half. In memory it has shim_abi.handle bytes: every variable that the MPI
+ * library writes a handle to begins with an upper half of zero, and memory of the program is read
+ * and written by shim_abi_load and shim_abi_store. The upper half of an argument of the program may
+ * hold anything: shim_abi_word clears it.
+ */
+#ifndef SHIM_MPI_ABI_H
+#define SHIM_MPI_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined __x86_64__ && !defined __aarch64__
+#error "handles are passed as words: other processors may rely on the upper half of an int argument"
+#endif
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a handle is the lower half of a word");
+
+/* Addresses and predefined handles: the name without MPI_, the value in MPICH's ABI. The datatypes
+ * are those that are served, and MPI_BYTE. */
+#define SHIM_ABI_WORDS(X)                                                                          \
+    X(COMM_NULL, 0x04000000)                                                                       \
+    X(COMM_WORLD, 0x44000000)                                                                      \
+    X(COMM_SELF, 0x44000001)                                                                       \
+    X(GROUP_NULL, 0x08000000)                                                                      \
+    X(REQUEST_NULL, 0x2c000000)                                                                    \
+    X(INFO_NULL, 0x1c000000)                                                                       \
+    X(ERRORS_RETURN, 0x54000001)                                                                   \
+    X(COMM_NULL_COPY_FN, 0)                                                                        \
+    X(IN_PLACE, UINTPTR_MAX)                                                                       \
+    X(STATUS_IGNORE, 1)                                                                            \
+    X(OP_NULL, 0x18000000)                                                                         \
+    X(MAX, 0x58000001)                                                                             \
+    X(MIN, 0x58000002)                                                                             \
+    X(SUM, 0x58000003)                                                                             \
+    X(LOR, 0x58000007)                                                                             \
+    X(BOR, 0x58000008)                                                                             \
+    X(LXOR, 0x58000009)                                                                            \
+    X(BXOR, 0x5800000a)                                                                            \
+    X(DATATYPE_NULL, 0x0c000000)                                                                   \
+    X(BYTE, 0x4c00010d)                                                                            \
+    X(FLOAT, 0x4c00040a)                                                                           \
+    X(DOUBLE, 0x4c00080b)                                                                          \
+    X(INT, 0x4c000405)                                                                             \
+    X(UNSIGNED, 0x4c000406)                                                                        \
+    X(LONG, 0x4c000807)                                                                            \
+    X(UNSIGNED_LONG, 0x4c000808)                                                                   \
+    X(LONG_LONG, 0x4c000809)                                                                       \
+    X(UNSIGNED_LONG_LONG, 0x4c000819)                                                              \
+    X(INT32_T, 0x4c000439)                                                                         \
+    X(INT64_T, 0x4c00083a)                                                                         \
+    X(UINT32_T, 0x4c00043d)                                                                        \
+    X(UINT64_T, 0x4c00083e)                                                                        \
+    X(AINT, 0x4c000843)                                                                            \
+    X(OFFSET, 0x4c000844)                                                                          \
+    X(COUNT, 0x4c000845)                                                                           \
+    X(REAL, 0x4c00041c)                                                                            \
+    X(REAL4, 0x4c000427)                                                                           \
+    X(REAL8, 0x4c000829)                                                                           \
+    X(DOUBLE_PRECISION, 0x4c00081f)                                                                \
+    X(INTEGER, 0x4c00041b)                                                                         \
+    X(INTEGER4, 0x4c000430)                                                                        \
+    X(INTEGER8, 0x4c000831)
+
+/* Numbers, in the same way. */
+#define SHIM_ABI_NUMBERS(X)                                                                        \
+    X(TAG_UB, 0x64400001)                                                                          \
+    X(ROOT, -3)                                                                                    \
+    X(UNEQUAL, 3)                                                                                  \
+    X(ERR_OTHER, 15)                                                                               \
+    X(ERR_REQUEST, 19)                                                                             \
+    X(THREAD_FUNNELED, 1)                                                                          \
+    X(THREAD_SERIALIZED, 2)                                                                        \
+    X(THREAD_MULTIPLE, 3)                                                                          \
+    X(COMBINER_NAMED, 1)                                                                           \
+    X(COMBINER_DUP, 2)                                                                             \
+    X(COMBINER_CONTIGUOUS, 3)                                                                      \
+    X(COMBINER_F90_REAL, 15)                                                                       \
+    X(COMBINER_F90_COMPLEX, 16)                                                                    \
+    X(COMBINER_F90_INTEGER, 17)                                                                    \
+    X(MAX_ERROR_STRING, 512)
+
+enum shim_abi_kind {
+    SHIM_ABI_NONE, /* not known yet, or not served */
+    SHIM_ABI_MPICH
+};
+
+struct shim_abi {
+    enum shim_abi_kind kind;
+    uintptr_t mask;            /* the bits of a word that a handle has */
+    size_t handle;             /* bytes of a handle in memory */
+    size_t status;             /* bytes of an MPI_Status */
+    size_t source, tag, error; /* offsets of its members */
+#define SHIM_MEMBER(name, mpich) uintptr_t name;
+    SHIM_ABI_WORDS(SHIM_MEMBER)
+#undef SHIM_MEMBER
+#define SHIM_MEMBER(name, mpich) int name;
+    SHIM_ABI_NUMBERS(SHIM_MEMBER)
+#undef SHIM_MEMBER
+};
+
+/* Hidden, so that the compiler accesses it without an indirection. */
+extern __attribute__((visibility("hidden"))) struct shim_abi shim_abi;
+
+/* Fills in the table. Called once, before the first call is served. */
+void shim_abi_set(enum shim_abi_kind kind);
+
+/* Returns the handle in an argument of the program. Before the ABI is known, returns it as it is.
+ */
+static inline uintptr_t shim_abi_word(uintptr_t argument)
+{
+    return argument & shim_abi.mask;
+}
+
+static inline uintptr_t shim_abi_load(const void *at)
+{
+    uintptr_t handle = 0;
+
+    memcpy(&handle, at, shim_abi.handle);
+    return handle;
+}
+
+static inline void shim_abi_store(void *at, uintptr_t handle)
+{
+    memcpy(at, &handle, shim_abi.handle);
+}
+
+static inline int shim_abi_error(const void *status)
+{
+    int error;
+
+    memcpy(&error, (const char *)status + shim_abi.error, sizeof error);
+    return error;
+}
+
+/* Sets source and tag of a status to those of no message. */
+static inline void shim_abi_no_message(void *status, int source, int tag)
+{
+    memcpy((char *)status + shim_abi.source, &source, sizeof source);
+    memcpy((char *)status + shim_abi.tag, &tag, sizeof tag);
+}
+
+#endif
