@@ -11,7 +11,7 @@
 static MPI_Comm make_single(void)
 {
     MPI_Comm single = MPI_COMM_NULL;
-    MPI_Group group;
+    MPI_Group group = 0;
 
     if (!shim_real_create_from_group)
         return MPI_COMM_NULL;
@@ -37,7 +37,7 @@ static MPI_Comm single(void)
 /* Makes a temporary communicator, which the caller frees. */
 static MPI_Comm make_probe(void)
 {
-    MPI_Comm probe;
+    MPI_Comm probe = MPI_COMM_NULL;
 
     pthread_mutex_lock(&shim.single_lock);
     probe = make_single();
@@ -178,7 +178,7 @@ bool shim_comm_within_world(MPI_Group group, int size)
 {
     int *ranks = malloc(2 * (size_t)size * sizeof *ranks), *found = ranks + size;
     bool within = ranks != NULL;
-    MPI_Group world;
+    MPI_Group world = 0;
 
     for (int i = 0; within && i < size; i++)
         ranks[i] = i;

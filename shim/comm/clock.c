@@ -53,7 +53,7 @@ static bool ended_message(MPI_Request *request)
 
 static bool tell(const struct shim_comm *c, int rank, const double *words)
 {
-    MPI_Request request;
+    MPI_Request request = 0;
 
     return shim_real.Isend(words, 2, MPI_DOUBLE, rank, SHIM_TAG_CLOCK, c->private, &request) ==
                MPI_SUCCESS &&
@@ -62,7 +62,7 @@ static bool tell(const struct shim_comm *c, int rank, const double *words)
 
 static bool hear(const struct shim_comm *c, int rank, double *words)
 {
-    MPI_Request request;
+    MPI_Request request = 0;
 
     return shim_real.Irecv(words, 2, MPI_DOUBLE, rank, SHIM_TAG_CLOCK, c->private, &request) ==
                MPI_SUCCESS &&
@@ -148,7 +148,7 @@ bool shim_clock_is_wanted(void)
 static bool has_the_clock(const struct shim_comm *c)
 {
     int first = 0, found = MPI_UNDEFINED;
-    MPI_Group world;
+    MPI_Group world = 0;
 
     if (shim.sessions)
         return !atomic_exchange(&shim.clock.met, true);
@@ -174,7 +174,7 @@ void shim_clock_part(void)
 {
     struct ss_fpenv_full saved;
     struct shim_comm *c;
-    MPI_Request request;
+    MPI_Request request = 0;
 
     if (!shim_clock_is_wanted())
         return;

@@ -22,7 +22,7 @@ static struct shim_comm spares[SHIM_SPARES];
 
 static size_t bucket_of(MPI_Comm handle)
 {
-    return ((uint32_t)handle * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
+    return ((uint32_t)(uintptr_t)handle * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
 }
 
 /* Handle that this thread is freeing, 0: none. */
@@ -265,8 +265,10 @@ static bool stays(MPI_Comm comm)
     return does;
 }
 
-static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+static int on_delete(MPI_Comm argument, int keyval, void *value, void *extra)
 {
+    const MPI_Comm comm = (MPI_Comm)shim_abi_word((uintptr_t)argument);
+
     (void)keyval, (void)value, (void)extra;
     if (comm == MPI_COMM_WORLD && atomic_load(&shim.finalizing))
         return MPI_SUCCESS; /* stays served until MPI_Finalize returns */
@@ -277,21 +279,21 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 
 static int new_key(void)
 {
-    int keyval = MPI_KEYVAL_INVALID;
+    int keyval = SHIM_NO_KEY;
 
     shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &keyval, NULL);
     return keyval;
 }
 
 /* Key for all communicators, until MPI_Finalize. */
-static atomic_int common_key = MPI_KEYVAL_INVALID;
+static atomic_int common_key = SHIM_NO_KEY;
 
 static int shared_key(void)
 {
     int keyval = atomic_load(&common_key);
     int made;
 
-    if (keyval != MPI_KEYVAL_INVALID)
+    if (keyval != SHIM_NO_KEY)
         return keyval;
     made = new_key();
     if (!atomic_compare_exchange_strong(&common_key, &keyval, made))
@@ -306,7 +308,7 @@ static bool is_attached(MPI_Comm comm, int keyval)
     void *value;
     int there = 0;
 
-    return keyval != MPI_KEYVAL_INVALID &&
+    return keyval != SHIM_NO_KEY &&
            shim_real.Comm_get_attr(comm, keyval, &value, &there) == MPI_SUCCESS && there;
 }
 
@@ -321,7 +323,7 @@ bool shim_comm_attach(MPI_Comm comm)
     if (shim_comm_is_going((uintptr_t)comm))
         return true; /* shim_comm_end_free handles it */
     keyval = single ? new_key() : shared_key();
-    if (keyval == MPI_KEYVAL_INVALID)
+    if (keyval == SHIM_NO_KEY)
         return false;
     attached = !single && is_attached(comm, keyval);
     if (!attached)
@@ -333,9 +335,9 @@ bool shim_comm_attach(MPI_Comm comm)
 
 void shim_comm_end_keys(void)
 {
-    int keyval = atomic_exchange(&common_key, MPI_KEYVAL_INVALID);
+    int keyval = atomic_exchange(&common_key, SHIM_NO_KEY);
 
-    if (keyval != MPI_KEYVAL_INVALID)
+    if (keyval != SHIM_NO_KEY)
         shim_real.Comm_free_keyval(&keyval);
 }
 

@@ -78,7 +78,7 @@ static int await(const struct shim_comm *c, MPI_Request *request, bool warn)
 
 int shim_comm_assemble(struct shim_comm *c)
 {
-    MPI_Request request;
+    MPI_Request request = 0;
     int status = SS_OK;
 
     if (!c->agreed[SHIM_MEET_TIMEOUT])

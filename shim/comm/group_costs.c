@@ -27,7 +27,7 @@ struct ss_costs shim_costs_of(MPI_Comm comm)
 {
     struct ss_costs costs = {0};
     struct shim_costs *slot;
-    MPI_Group group;
+    MPI_Group group = 0;
     bool found;
 
     if (shim_real.Comm_group(comm, &group) != MPI_SUCCESS)
@@ -56,7 +56,7 @@ void shim_comm_keep_costs(struct shim_comm *c)
 {
     struct ss_costs costs;
     struct shim_costs *slot;
-    MPI_Group group, old;
+    MPI_Group group = 0, old = 0;
     bool found, had;
 
     if (c->costs_kept)

@@ -14,7 +14,7 @@ struct elements {
  * predefined pair. Refuses other words. */
 static bool is_datatype(uintptr_t type)
 {
-    return shim_handle_size(type) > 0 || ((uint32_t)type & 0xbc000000u) == 0x8c000000u;
+    return shim_handle_size(type) > 0 || shim_is_derived(type);
 }
 
 static bool span_of(uintptr_t type, struct elements e, struct shim_span *span)

@@ -52,7 +52,7 @@ static int run_unread(const struct shim_call *call, struct shim_comm *comm, enum
 /* Runs a call to its end, without memory for a task of its own, and gives the application a request
  * that is complete. */
 static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-                       enum ss_op op, MPI_Request *request)
+                       enum ss_op op, void *request)
 {
     int err = shim_real.Ibarrier(MPI_COMM_SELF, request);
 
@@ -66,7 +66,7 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
  * returns. NULL: no memory. */
 static struct shim_task *start_staged(const struct shim_call *call, struct shim_staged *s,
                                       struct shim_comm *comm, enum ss_type type, enum ss_op op,
-                                      MPI_Request *request)
+                                      void *request)
 {
     struct shim_call with = *call;
     struct shim_task *operation;

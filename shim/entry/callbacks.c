@@ -6,10 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <mpi.h>
-
 #include "shim/comm/progress.h"
 #include "shim/entry/learn.h"
+#include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 
 /* Returns true if a thread of the shim may be in MPI. */
@@ -110,8 +109,9 @@ int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, i
 
 int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value)
 {
-    if ((MPI_Comm)comm != MPI_COMM_SELF && (MPI_Comm)comm != MPI_COMM_WORLD &&
-        is_remembered(keyval))
+    const MPI_Comm handle = (MPI_Comm)shim_abi_word(comm);
+
+    if (handle != MPI_COMM_SELF && handle != MPI_COMM_WORLD && is_remembered(keyval))
         atomic_store(&shim.deleters, true);
     return next(comm, keyval, value);
 }
@@ -133,23 +133,18 @@ static int on_end(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-static bool is_communicator(MPI_Comm comm)
-{
-    return ((uint32_t)comm & 0x3c000000u) == 0x04000000u && comm != MPI_COMM_NULL;
-}
-
 /* Returns true if code of the program may run when the communicator ends. */
 static bool runs_code(MPI_Comm comm)
 {
     return atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us() &&
-           shim_threads_may_come() && is_communicator(comm);
+           shim_threads_may_come() && shim_is_communicator((uintptr_t)comm);
 }
 
 /* Bars threads of the shim until the attributes of the communicator are deleted, by an attribute of
  * the shim. The caller frees its key. */
 static int bar_until_end(MPI_Comm comm)
 {
-    int keyval = MPI_KEYVAL_INVALID;
+    int keyval = SHIM_NO_KEY;
 
     shim_progress_bar();
     if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_end, &keyval, NULL) != MPI_SUCCESS ||
@@ -164,7 +159,7 @@ static void free_key(MPI_Comm comm, int keyval, bool freed)
     void *value;
     int there = 0;
 
-    if (keyval == MPI_KEYVAL_INVALID)
+    if (keyval == SHIM_NO_KEY)
         return;
     if (!freed && shim_real.Comm_get_attr(comm, keyval, &value, &there) == MPI_SUCCESS && there)
         shim_real.Comm_delete_attr(comm, keyval);
@@ -185,11 +180,11 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
 {
     struct shim_comm *c;
     uintptr_t handle, outer;
-    int err, keyval = MPI_KEYVAL_INVALID;
+    int err, keyval = SHIM_NO_KEY;
 
     if (atomic_load(&shim.phase) != SHIM_READY || !comm || !shim_is_own_process())
         return next(comm);
-    handle = (uintptr_t) * (MPI_Comm *)comm;
+    handle = shim_abi_load(comm);
     if (shim_learns())
         shim_learn_forget(handle);
     c = shim_comm_begin_free(handle, &outer);

@@ -24,20 +24,6 @@
 
 #include "shim/mpi/state.h"
 
-/* Returns true if an operator is predefined, by its MPICH handle; false for a handle that is no
- * operator. Makes no MPI call. */
-static inline bool shim_is_predefined(uintptr_t op)
-{
-    return ((uint32_t)op & 0xfc000000u) == 0x58000000u;
-}
-
-/* Returns true for an operator made by MPI_Op_create; false for MPI_OP_NULL and for handles that
- * are no operator, which MPI refuses. */
-static inline bool shim_is_own_operator(uintptr_t op)
-{
-    return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
-}
-
 /* Returns true if a thread of the shim may enter MPI during a call that begins now: a communicator
  * is served, or its first nonblocking calls will make the ranks meet. */
 bool shim_threads_may_come(void);

@@ -81,7 +81,7 @@ static int on_unknown(const struct shim_call *call, void *request, bool seen)
 
 static bool is_predefined_type(uintptr_t type)
 {
-    return ((uint32_t)type & 0xfc000000u) == 0x4c000000u;
+    return shim_handle_size(type) > 0;
 }
 
 /* Returns true if MPI refuses the buffers or datatypes of a gather on this rank, whatever the other

@@ -35,21 +35,29 @@ EXPORT shim_init_thread_fn MPI_Init_thread, PMPI_Init_thread;
 EXPORT shim_finalize_fn MPI_Finalize, PMPI_Finalize;
 EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_status;
 
-/* A call, from arguments named alike in all functions below. */
+/* A call, from arguments named alike in all functions below. The ABI of the MPI library must be
+ * known before its handles are taken from the arguments. */
 #define REDUCTION(is_large, ...)                                                                   \
-    &(struct shim_call)                                                                            \
-    {                                                                                              \
-        .send = send, .recv = recv, .count = count, .type = type, .op = op, .comm = comm,          \
-        .large = is_large, __VA_ARGS__                                                             \
-    }
+    (be_ready(), &(struct shim_call){.send = send,                                                 \
+                                     .recv = recv,                                                 \
+                                     .count = count,                                               \
+                                     .type = shim_abi_word(type),                                  \
+                                     .op = shim_abi_word(op),                                      \
+                                     .comm = shim_abi_word(comm),                                  \
+                                     .large = is_large,                                            \
+                                     __VA_ARGS__})
 
 /* A gather, from arguments named alike in all functions of the kind. */
 #define GATHER(is_large, ...)                                                                      \
-    &(struct shim_call)                                                                            \
-    {                                                                                              \
-        .send = send, .send_count = send_count, .send_type = send_type, .recv = recv,              \
-        .type = type, .comm = comm, .large = is_large, .kind = SS_KIND_ALLGATHER, __VA_ARGS__      \
-    }
+    (be_ready(), &(struct shim_call){.send = send,                                                 \
+                                     .send_count = send_count,                                     \
+                                     .send_type = shim_abi_word(send_type),                        \
+                                     .recv = recv,                                                 \
+                                     .type = shim_abi_word(type),                                  \
+                                     .comm = shim_abi_word(comm),                                  \
+                                     .large = is_large,                                            \
+                                     .kind = SS_KIND_ALLGATHER,                                    \
+                                     __VA_ARGS__})
 #define SLICES .counts = counts, .displs = displs
 
 /* ---- the collectives ---- */

@@ -13,6 +13,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* Prepares the shim at the first call. Later calls make no system call before they are checked. */
+static inline void be_ready(void)
+{
+    if (atomic_load_explicit(&shim.phase, memory_order_acquire) == SHIM_NEW)
+        shim_prepare();
+}
+
 /* ---- calls that pass at once ----
  *
  * A call below MIN_COUNT that is not counted goes to the next function by a jump, with its

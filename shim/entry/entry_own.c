@@ -17,16 +17,9 @@ EXPORT shim_startall_fn MPI_Startall;
 #define OWN(is_large, what, ...)                                                                   \
     &(struct shim_call)                                                                            \
     {                                                                                              \
-        .send = send, .recv = recv, .type = type, .op = op, .comm = comm, .large = is_large,       \
-        .own = what, __VA_ARGS__                                                                   \
+        .send = send, .recv = recv, .type = shim_abi_word(type), .op = shim_abi_word(op),          \
+        .comm = shim_abi_word(comm), .large = is_large, .own = what, __VA_ARGS__                   \
     }
-
-/* Prepares the shim at the first call. Later calls make no system call before they are checked. */
-static void be_ready(void)
-{
-    if (atomic_load_explicit(&shim.phase, memory_order_acquire) == SHIM_NEW)
-        shim_prepare();
-}
 
 static bool is_own(uintptr_t op, const void *request)
 {

@@ -24,8 +24,8 @@ enum { COMMS = 256, SITES = 1024, ALL = 16384, SOME = 1024, EVERY = 16384 };
 enum { FILE_MOST = 64 << 20 };
 
 struct comm {
-    MPI_Comm handle; /* 0: freed */
-    uint64_t group;  /* hash of its members; 0: not known yet */
+    uintptr_t handle; /* 0: freed */
+    uint64_t group;   /* hash of its members; 0: not known yet */
     uint64_t id;
     uint64_t calls, marks;
     int size, rank;
@@ -58,9 +58,8 @@ static void tell_full(void)
 }
 
 /* Returns the row of a handle, about which MPI is not asked; NULL if there is no room. */
-static struct comm *row_of(uintptr_t word)
+static struct comm *row_of(uintptr_t handle)
 {
-    const MPI_Comm handle = (MPI_Comm)word; /* the upper half of a word is anything */
     struct comm *c = the.comm;
 
     while (c < the.comm + the.comms && c->handle != handle)
@@ -79,7 +78,7 @@ static struct comm *row_of(uintptr_t word)
 /* Returns a hash of the members by their ranks in the world, 0 for an intercommunicator. */
 static uint64_t members(MPI_Comm comm, int size)
 {
-    MPI_Group group, world;
+    MPI_Group group = 0, world = 0;
     uint64_t hash = (uint64_t)size + 1;
     int inter = 1;
 
@@ -104,7 +103,7 @@ static uint64_t members(MPI_Comm comm, int size)
  * has more than one rank. */
 static bool identify(struct comm *c)
 {
-    MPI_Comm comm = c->handle;
+    MPI_Comm comm = (MPI_Comm)c->handle;
     uint64_t earlier = 0;
 
     if (c->group != 0)
@@ -135,7 +134,7 @@ void shim_learn_forget(uintptr_t comm)
 {
     pthread_mutex_lock(&the.lock);
     for (int i = 0; i < the.comms; i++)
-        if (the.comm[i].handle == (MPI_Comm)comm)
+        if (the.comm[i].handle == comm)
             the.comm[i].handle = 0;
     pthread_mutex_unlock(&the.lock);
 }
@@ -215,7 +214,7 @@ static void append_name(struct comm *c)
     int length = 0;
 
     c->is_new = false;
-    if (shim_real.Comm_get_name(c->handle, name, &length) != MPI_SUCCESS || !name[0])
+    if (shim_real.Comm_get_name((MPI_Comm)c->handle, name, &length) != MPI_SUCCESS || !name[0])
         return;
     for (char *at = name; *at; at++)
         *at = *at == '\n' ? '?' : *at;

@@ -4,6 +4,7 @@
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/errors.h"
+#include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 #include "shim/task/request.h"
 #include "shim/task/task.h"
@@ -96,8 +97,7 @@ void shim_own_start(void)
 
 int shim_op_free(shim_op_free_fn *next, void *op)
 {
-    if (op && atomic_load(&shim.own_waiting) > 0 &&
-        shim_is_own_operator((uintptr_t) * (MPI_Op *)op))
+    if (op && atomic_load(&shim.own_waiting) > 0 && shim_is_own_operator(shim_abi_load(op)))
         return shim_own_op_free(next, op);
     return next(op);
 }

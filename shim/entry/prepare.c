@@ -168,6 +168,7 @@ static enum shim_phase look_around(void)
                shim.library);
         return SHIM_PASS;
     }
+    shim_abi_set(SHIM_ABI_MPICH);
     shim.hooks =
         (struct shim_hooks){shim_job_pause, shim_task_step, shim_task_leave, shim_trace_flush};
     shim.hides_errors = library_hides_errors();

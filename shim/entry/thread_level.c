@@ -55,7 +55,7 @@ static void remember(int err, int level, int provided)
  * setting. */
 static int level_of_init(void)
 {
-    static const struct {
+    const struct {
         const char *name;
         int level;
     } levels[] = {{"MPI_THREAD_SINGLE", MPI_THREAD_SINGLE},

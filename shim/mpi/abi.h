@@ -103,6 +103,9 @@ struct shim_abi {
 #undef SHIM_MEMBER
 };
 
+/* An attribute key that no MPI library makes. */
+enum { SHIM_NO_KEY = -1 };
+
 /* Hidden, so that the compiler accesses it without an indirection. */
 extern __attribute__((visibility("hidden"))) struct shim_abi shim_abi;
 
@@ -137,11 +140,11 @@ static inline int shim_abi_error(const void *status)
     return error;
 }
 
-/* Sets source and tag of a status to those of no message. */
-static inline void shim_abi_no_message(void *status, int source, int tag)
+/* Sets source and tag of a status to MPI_UNDEFINED. */
+static inline void shim_abi_no_message(void *status, int undefined)
 {
-    memcpy((char *)status + shim_abi.source, &source, sizeof source);
-    memcpy((char *)status + shim_abi.tag, &tag, sizeof tag);
+    memcpy((char *)status + shim_abi.source, &undefined, sizeof undefined);
+    memcpy((char *)status + shim_abi.tag, &undefined, sizeof undefined);
 }
 
 #endif

@@ -32,7 +32,7 @@ int shim_raise(MPI_Comm comm, int status, const char *text)
     char string[MPI_MAX_ERROR_STRING];
     int code;
 
-    snprintf(string, sizeof string, "libsparseshim: %s", text);
+    snprintf(string, (size_t)shim_abi.MAX_ERROR_STRING, "libsparseshim: %s", text);
     code = error_code(status, string);
     shim_real.Comm_call_errhandler(comm, code);
     return code;

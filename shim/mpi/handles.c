@@ -6,39 +6,39 @@
 #define INTEGER(type) (sizeof(type) == 4 ? SS_I32 : SS_I64)
 
 static const struct {
-    MPI_Datatype handle;
+    const uintptr_t *handle;
     enum ss_type type;
 } types[] = {
-    {MPI_FLOAT, SS_F32},
-    {MPI_REAL, SS_F32},
-    {MPI_REAL4, SS_F32},
-    {MPI_DOUBLE, SS_F64},
-    {MPI_DOUBLE_PRECISION, SS_F64},
-    {MPI_REAL8, SS_F64},
-    {MPI_INT, INTEGER(int)},
-    {MPI_INT32_T, SS_I32},
-    {MPI_INTEGER, SS_I32},
-    {MPI_INTEGER4, SS_I32},
-    {MPI_LONG, INTEGER(long)},
-    {MPI_LONG_LONG, INTEGER(long long)},
-    {MPI_INT64_T, SS_I64},
-    {MPI_INTEGER8, SS_I64},
-    {MPI_UNSIGNED, INTEGER(unsigned)},
-    {MPI_UINT32_T, SS_I32},
-    {MPI_UNSIGNED_LONG, INTEGER(unsigned long)},
-    {MPI_UNSIGNED_LONG_LONG, INTEGER(unsigned long long)},
-    {MPI_UINT64_T, SS_I64},
-    {MPI_AINT, INTEGER(MPI_Aint)},
-    {MPI_OFFSET, INTEGER(MPI_Offset)},
-    {MPI_COUNT, INTEGER(MPI_Count)},
+    {&shim_abi.FLOAT, SS_F32},
+    {&shim_abi.REAL, SS_F32},
+    {&shim_abi.REAL4, SS_F32},
+    {&shim_abi.DOUBLE, SS_F64},
+    {&shim_abi.DOUBLE_PRECISION, SS_F64},
+    {&shim_abi.REAL8, SS_F64},
+    {&shim_abi.INT, INTEGER(int)},
+    {&shim_abi.INT32_T, SS_I32},
+    {&shim_abi.INTEGER, SS_I32},
+    {&shim_abi.INTEGER4, SS_I32},
+    {&shim_abi.LONG, INTEGER(long)},
+    {&shim_abi.LONG_LONG, INTEGER(long long)},
+    {&shim_abi.INT64_T, SS_I64},
+    {&shim_abi.INTEGER8, SS_I64},
+    {&shim_abi.UNSIGNED, INTEGER(unsigned)},
+    {&shim_abi.UINT32_T, SS_I32},
+    {&shim_abi.UNSIGNED_LONG, INTEGER(unsigned long)},
+    {&shim_abi.UNSIGNED_LONG_LONG, INTEGER(unsigned long long)},
+    {&shim_abi.UINT64_T, SS_I64},
+    {&shim_abi.AINT, SS_I64},
+    {&shim_abi.OFFSET, SS_I64},
+    {&shim_abi.COUNT, SS_I64},
 };
 
 static const struct {
-    MPI_Op handle;
+    const uintptr_t *handle;
     enum ss_op op;
 } operators[] = {
-    {MPI_SUM, SS_SUM}, {MPI_BOR, SS_BOR},   {MPI_BXOR, SS_BXOR},
-    {MPI_LOR, SS_LOR}, {MPI_LXOR, SS_LXOR},
+    {&shim_abi.SUM, SS_SUM}, {&shim_abi.BOR, SS_BOR},   {&shim_abi.BXOR, SS_BXOR},
+    {&shim_abi.LOR, SS_LOR}, {&shim_abi.LXOR, SS_LXOR},
 };
 
 /* Finds the type class. The size comes from the handle itself, since a Fortran compiler can make
@@ -47,7 +47,7 @@ static bool find_type(uintptr_t handle, enum ss_type *type)
 {
     size_t i = 0;
 
-    while (i < sizeof types / sizeof *types && types[i].handle != (MPI_Datatype)handle)
+    while (i < sizeof types / sizeof *types && *types[i].handle != handle)
         i++;
     if (i == sizeof types / sizeof *types ||
         shim_handle_size(handle) != ss_type_size(types[i].type))
@@ -60,7 +60,7 @@ bool shim_operator(uintptr_t handle, enum ss_op *op)
 {
     size_t i = 0;
 
-    while (i < sizeof operators / sizeof *operators && operators[i].handle != (MPI_Op)handle)
+    while (i < sizeof operators / sizeof *operators && *operators[i].handle != handle)
         i++;
     if (i == sizeof operators / sizeof *operators)
         return false;
@@ -76,11 +76,10 @@ bool shim_operation(const struct shim_call *call, enum ss_type *type, enum ss_op
 
 bool shim_is_disputed(const struct shim_call *call)
 {
-    const MPI_Datatype type = (MPI_Datatype)call->type;
-    const MPI_Op op = (MPI_Op)call->op;
+    const uintptr_t type = call->type, op = call->op;
 
-    return (op == MPI_LOR || op == MPI_LXOR) &&
-           (type == MPI_INTEGER || type == MPI_INTEGER4 || type == MPI_INTEGER8);
+    return (op == shim_abi.LOR || op == shim_abi.LXOR) &&
+           (type == shim_abi.INTEGER || type == shim_abi.INTEGER4 || type == shim_abi.INTEGER8);
 }
 
 bool shim_in_place(const struct shim_call *call)

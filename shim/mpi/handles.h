@@ -37,4 +37,24 @@ static inline bool shim_is_derived(uintptr_t type)
     return ((uint32_t)type & 0xbc000000u) == 0x8c000000u;
 }
 
+/* Returns true if an operator is predefined; false for a handle that is no operator. Makes no MPI
+ * call. */
+static inline bool shim_is_predefined(uintptr_t op)
+{
+    return ((uint32_t)op & 0xfc000000u) == 0x58000000u;
+}
+
+/* Returns true for an operator made by MPI_Op_create; false for MPI_OP_NULL and for handles that
+ * are no operator, which MPI refuses. */
+static inline bool shim_is_own_operator(uintptr_t op)
+{
+    return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
+}
+
+/* Returns true for a communicator other than MPI_COMM_NULL. */
+static inline bool shim_is_communicator(uintptr_t comm)
+{
+    return ((uint32_t)comm & 0x3c000000u) == 0x04000000u && comm != shim_abi.COMM_NULL;
+}
+
 #endif

@@ -19,6 +19,16 @@ _Static_assert((SHIM_TAG_CLOCK >> ROUND_BITS) >= SS_PHASES &&
                    (SHIM_TAG_CLOCK >> ROUND_BITS) < 1 << PHASE_BITS,
                "no phase has it");
 
+static MPI_Request *request_at(const struct shim_transport *t, int i)
+{
+    return (MPI_Request *)((char *)t->requests + (size_t)i * shim_abi.handle);
+}
+
+static MPI_Status *status_at(const struct shim_transport *t, int i)
+{
+    return (MPI_Status *)((char *)t->statuses + (size_t)i * shim_abi.status);
+}
+
 static int tag_of(const struct shim_transport *t, struct ss_tag tag)
 {
     uint32_t call = tag.call & ((1u << t->call_bits) - 1);
@@ -34,7 +44,7 @@ static int grow(struct shim_transport *t)
     size_t n = (size_t)capacity;
     void *p;
 
-    if (!(p = realloc(t->requests, n * sizeof *t->requests)))
+    if (!(p = realloc(t->requests, n * shim_abi.handle)))
         return SS_ERR_MEMORY;
     t->requests = p;
     if (!(p = realloc(t->owners, n * sizeof *t->owners)))
@@ -46,7 +56,7 @@ static int grow(struct shim_transport *t)
     if (!(p = realloc(t->indices, n * sizeof *t->indices)))
         return SS_ERR_MEMORY;
     t->indices = p;
-    if (!(p = realloc(t->statuses, n * sizeof *t->statuses)))
+    if (!(p = realloc(t->statuses, n * shim_abi.status)))
         return SS_ERR_MEMORY;
     t->statuses = p;
     t->capacity = capacity;
@@ -73,7 +83,7 @@ static void drop(struct shim_transport *t, int i)
 {
     int last = --t->count;
 
-    t->requests[i] = t->requests[last];
+    shim_abi_store(request_at(t, i), shim_abi_load(request_at(t, last)));
     t->owners[i] = t->owners[last];
     t->receives[i] = t->receives[last];
     if (t->owners[i])
@@ -86,7 +96,7 @@ static int post_send(struct shim_transport *t, int dst, struct ss_tag tag, const
     if (t->count == t->capacity && grow(t) != SS_OK)
         return SS_ERR_MEMORY;
     if (len > INT_MAX || shim_real.Isend(buf, (int)len, MPI_BYTE, dst, tag_of(t, tag), t->comm,
-                                         &t->requests[t->count]) != MPI_SUCCESS)
+                                         request_at(t, t->count)) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
     start(t, request, false);
     return SS_OK;
@@ -98,7 +108,7 @@ static int post_recv(struct shim_transport *t, int src, struct ss_tag tag, void 
     if (t->count == t->capacity && grow(t) != SS_OK)
         return SS_ERR_MEMORY;
     if (capacity > INT_MAX || shim_real.Irecv(buf, (int)capacity, MPI_BYTE, src, tag_of(t, tag),
-                                              t->comm, &t->requests[t->count]) != MPI_SUCCESS)
+                                              t->comm, request_at(t, t->count)) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
     start(t, request, true);
     return SS_OK;
@@ -151,11 +161,11 @@ static int poll_all(struct shim_transport *t)
     if (err != MPI_SUCCESS && done <= 0)
         return SS_ERR_TRANSPORT;
     for (int j = 0; j < done; j++)
-        finish(t, t->indices[j], &t->statuses[j],
-               err != MPI_SUCCESS && t->statuses[j].MPI_ERROR != MPI_SUCCESS);
+        finish(t, t->indices[j], status_at(t, j),
+               err != MPI_SUCCESS && shim_abi_error(status_at(t, j)) != MPI_SUCCESS);
     if (done > 0)
         for (int i = t->count - 1; i >= 0; i--)
-            if (t->requests[i] == MPI_REQUEST_NULL)
+            if (shim_abi_load(request_at(t, i)) == (uintptr_t)MPI_REQUEST_NULL)
                 drop(t, i);
     return SS_OK;
 }
@@ -172,8 +182,8 @@ static void cancel(struct shim_transport *t, struct ss_request *request)
     request->active = false;
     request->status = SS_ERR_TRANSPORT;
     t->owners[i] = NULL;
-    if (t->receives[i] && shim_real.Cancel(&t->requests[i]) == MPI_SUCCESS &&
-        shim_real.Test(&t->requests[i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done)
+    if (t->receives[i] && shim_real.Cancel(request_at(t, i)) == MPI_SUCCESS &&
+        shim_real.Test(request_at(t, i), &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done)
         drop(t, i);
 }
 
@@ -266,7 +276,7 @@ bool shim_transport_close(struct shim_transport *t)
         poll_all(t);
     idle = t->count == 0;
     for (int i = 0; i < t->count; i++)
-        shim_real.Request_free(&t->requests[i]);
+        shim_real.Request_free(request_at(t, i));
     shim_transport_free(t);
     return idle;
 }

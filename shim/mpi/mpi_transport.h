@@ -23,12 +23,12 @@ struct shim_transport {
      * sends. */
     int count;
     int capacity;
-    MPI_Request *requests;
+    void *requests; /* as the MPI library lays them out */
     struct ss_request **owners;
     bool *receives;      /* request i is a receive */
     unsigned idle_polls; /* polls in a row without a request */
     int *indices;
-    MPI_Status *statuses;
+    void *statuses;
 };
 
 /* Allocates the tables. Returns SS_OK or SS_ERR_MEMORY; shim_transport_close frees them. */

@@ -17,6 +17,7 @@
 
 #include "config/config.h"
 #include "core/call/call.h"
+#include "shim/mpi/abi.h"
 #include "shim/mpi/site.h"
 
 /* Version of the messages between ranks; part of the settings hash. */
@@ -252,7 +253,7 @@ struct shim_hooks {
     void (*clock_known)(void);                                    /* shim_trace_flush */
 };
 
-/* MPICH's MPI_COMM_WORLD, for files that include no mpi.h. */
+/* MPICH's MPI_COMM_WORLD, a constant for the entry points of gathers. */
 #define SHIM_WORLD 0x44000000u
 
 enum { SHIM_MARK_COUNT = 8 /* elements */, SHIM_MARK_SLOTS = 256 };
@@ -396,7 +397,9 @@ static inline bool shim_is_out(void)
  * some eight instructions. */
 static inline _Atomic uint64_t *shim_marks_of(uintptr_t comm)
 {
-    return &shim.marks[(comm ^ comm >> 27) % SHIM_MARK_SLOTS];
+    const uint32_t low = (uint32_t)comm;
+
+    return &shim.marks[(low ^ low >> 27) % SHIM_MARK_SLOTS];
 }
 
 static inline void shim_count_small(int64_t count, uintptr_t comm)

@@ -34,7 +34,7 @@ static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
 {
     int integers = 0, addresses = 0, types = 0, combiner = 0;
     int count[1];
-    MPI_Datatype inner, found;
+    MPI_Datatype inner = 0, found = 0;
 
     if (is_predefined(type))
         return type;

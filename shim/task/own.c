@@ -11,7 +11,7 @@
 /* Operators that the program has freed while a reduction was waiting; under requests_lock. */
 struct freed {
     struct freed *next;
-    MPI_Op op;
+    uintptr_t op;
 };
 static struct freed *freed;
 
@@ -101,7 +101,7 @@ bool shim_own_is_at_once(struct shim_comm *comm)
     return at_once;
 }
 
-bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, MPI_Request *request)
+bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, void *request)
 {
     struct shim_task *task = shim_request_start(call, comm, SS_F32, SS_SUM, request);
 
@@ -116,12 +116,12 @@ bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, MPI_Re
 }
 
 /* Makes an entry that is in no table: it exists for the queue, which the program's threads step. */
-bool shim_own_adopt(const struct shim_call *call, MPI_Request *request)
+bool shim_own_adopt(const struct shim_call *call, void *request)
 {
     struct shim_comm *c = shim_comm_allocate();
     struct shim_call posted = *call;
     struct shim_task *task;
-    MPI_Request native = *request;
+    MPI_Request native = (MPI_Request)shim_abi_load(request);
 
     if (!c)
         return false;
@@ -153,10 +153,10 @@ int shim_own_op_free(shim_op_free_fn *next, void *op)
         return MPI_SUCCESS;
     pthread_mutex_lock(&shim.requests_lock);
     if (atomic_load(&shim.own_waiting) > 0) {
-        *put_off = (struct freed){freed, *(MPI_Op *)op};
+        *put_off = (struct freed){freed, shim_abi_load(op)};
         freed = put_off;
         put_off = NULL;
-        *(MPI_Op *)op = MPI_OP_NULL;
+        shim_abi_store(op, (uintptr_t)MPI_OP_NULL);
     }
     pthread_mutex_unlock(&shim.requests_lock);
     if (!put_off)

@@ -114,8 +114,7 @@ static int on_query(void *state, MPI_Status *status)
 {
     shim_real.Status_set_elements(status, MPI_BYTE, 0);
     shim_real.Status_set_cancelled(status, 0);
-    status->MPI_SOURCE = MPI_UNDEFINED;
-    status->MPI_TAG = MPI_UNDEFINED;
+    shim_abi_no_message(status, MPI_UNDEFINED);
     shim_task_raise(state);
     return shim_task_code(state);
 }
@@ -189,7 +188,7 @@ static int on_wait(int count, void **states, double timeout, MPI_Status *status)
 }
 
 struct shim_task *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
-                                     enum ss_type type, enum ss_op sum, MPI_Request *request)
+                                     enum ss_type type, enum ss_op sum, void *request)
 {
     struct shim_task *task = malloc(sizeof *task);
 
@@ -205,7 +204,7 @@ struct shim_task *shim_request_start(const struct shim_call *call, struct shim_c
     }
     atomic_store(&task->holders, 2);
     enter(task);
-    *request = task->request;
+    shim_abi_store(request, (uintptr_t)task->request);
     return task;
 }
 
@@ -216,7 +215,7 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
 
     if (atomic_load_explicit(&shim.request_count, memory_order_relaxed)) {
         pthread_mutex_lock(&shim.requests_lock);
-        task = find(request);
+        task = find(shim_abi_word(request));
         if (task)
             await(task);
         pthread_mutex_unlock(&shim.requests_lock);
@@ -232,7 +231,7 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
  * collective. An own collective provides the code, and its handler hears of it. */
 static int native_objection(bool cancel)
 {
-    MPI_Request request;
+    MPI_Request request = 0;
     int err = shim_real.Ibarrier(MPI_COMM_SELF, &request);
 
     if (err != MPI_SUCCESS)
@@ -248,7 +247,7 @@ int shim_request_call(shim_request_fn *next, void *request, bool cancel)
     int err;
 
     if (!request || atomic_load(&shim.phase) != SHIM_READY ||
-        !shim_request_is_ours((uintptr_t) * (MPI_Request *)request))
+        !shim_request_is_ours(shim_abi_load(request)))
         return next(request);
     err = native_objection(cancel);
     /* MPICH 5 frees the request of an active collective, which then runs to its end unseen. */

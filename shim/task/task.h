@@ -146,7 +146,7 @@ int shim_refuse(const struct shim_comm *comm);
 /* shim/task/request.c: makes a nonblocking task with its request, which the caller posts. Returns
  * NULL without memory. */
 struct shim_task *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
-                                     enum ss_type type, enum ss_op sum, MPI_Request *request);
+                                     enum ss_type type, enum ss_op sum, void *request);
 /* Without any lock. */
 void shim_request_deliver(struct shim_task *finished);
 
@@ -162,10 +162,10 @@ int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_
 bool shim_own_is_at_once(struct shim_comm *comm);
 /* Makes a task that is posted after the calls of `comm` in progress. Returns false without
  * memory. */
-bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, MPI_Request *request);
+bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, void *request);
 /* Replaces the request of a reduction that is posted already, with threads of the shim barred, by a
  * request whose end lets them in again. Returns false without memory. */
-bool shim_own_adopt(const struct shim_call *call, MPI_Request *request);
+bool shim_own_adopt(const struct shim_call *call, void *request);
 
 /* Returns true if a nonblocking call may be taken over now. */
 static inline bool shim_takes_requests(void)
