@@ -17,7 +17,8 @@ BUILD  ?= build
 V      ?= 0
 CFLAGS ?= -O2 -g
 LDFLAGS ?=
-# MPI compilers of MPICH. Debian's plain mpicc may belong to another MPI library.
+# MPI compilers of MPICH, for tests and bench_allreduce: the library and the command need none.
+# Debian's plain mpicc may belong to another MPI library.
 MPICC  ?= $(shell command -v mpicc.mpich || echo mpicc)
 MPIFC  ?= $(shell command -v mpifort.mpich || echo mpifort)
 MPIRUN ?= $(shell command -v mpirun.mpich || echo mpirun)
@@ -38,8 +39,6 @@ ANYWHERE  = '-ffile-prefix-map=$(CURDIR)=.'
 ALL_CFLAGS = $(STANDARD) $(WARNINGS) $(DEFINES) $(ANYWHERE) -I. -fPIC -fvisibility=hidden -pthread $(CFLAGS)
 CXXFLAGS ?= -O2 -g
 DEPFLAGS = -MMD -MP
-# Where mpi.h is; asked once, and only by what needs it.
-MPI_INCLUDES = $(filter -I%,$(shell $(MPICC) -show 2>/dev/null))
 
 ifeq ($(V),0)
 Q := @
@@ -100,8 +99,6 @@ $(BUILD)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mbmi
 ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
 ISA_FLAGS = $(ISA)
 endif
-$(BUILD)/obj/shim/%.o: EXTRA = $(MPI_INCLUDES:-I%=-isystem %)
-$(CLI_OBJ) $(VERB_OBJ): EXTRA =
 
 # What is seen of them is said by gpu/exports.map.
 $(BUILD)/obj/gpu/%.o: EXTRA = -fvisibility=default
@@ -211,7 +208,7 @@ lint: all ## clang-format, folder rules, prose, clang-tidy, cppcheck, shellcheck
 	scripts/prose
 	clang-format --dry-run -Werror $(FORMATTED)
 	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(VERB_SRC) $(SHIM_SRC) $(GPU_SRC)) -- \
-	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
+	    $(STANDARD) $(DEFINES) -I.
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr --suppress=missingInclude \
 	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim $(GPU_SRC)
 	shellcheck -x $(SCRIPTS)

@@ -28,7 +28,7 @@ $(BINARY_VERBS:%=$(STRIPPED)/sparseshim-%): $(STRIPPED)/%: $(BUILD)/libexec/%
 	$(call say,STRIP,$@)
 	$(Q)$(strip_apart)
 
-# What sparseshim bench runs.
+# What sparseshim bench runs; it is left out where no MPI compiler is found.
 $(STRIPPED)/bench_allreduce: $(BUILD)/tests/bench/bench_allreduce
 	@mkdir -p $(@D)
 	$(call say,STRIP,$@)
@@ -66,13 +66,14 @@ $(BUILD)/install/sparseshim.pc: config/sparseshim.pc.in FORCE
 # ---- install, uninstall ----
 
 # What is installed, as SOURCE:TARGET; and whose debug information.
+INSTALLED_BENCH = $(LIBEXECDIR)/sparseshim/bench_allreduce
 BINARIES := $(INSTALLED_LIBS) sparseshim $(BINARY_VERBS:%=sparseshim-%)
 INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib)) \
     $(STRIPPED)/sparseshim:$(BINDIR)/sparseshim \
     $(foreach verb,$(BINARY_VERBS),$(STRIPPED)/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
     $(foreach verb,$(PYTHON_VERBS),$(BUILD)/install/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
     $(foreach file,$(PYTHON_MODULES),shim/cli/$(file):$(LIBEXECDIR)/sparseshim/$(file)) \
-    $(STRIPPED)/bench_allreduce:$(LIBEXECDIR)/sparseshim/bench_allreduce \
+    $(if $(shell command -v $(MPICC) 2>/dev/null),$(STRIPPED)/bench_allreduce:$(INSTALLED_BENCH)) \
     shim/sparseshim.h:$(INCLUDEDIR)/sparseshim.h \
     $(BUILD)/install/sparseshim.pc:$(PKGCONFIGDIR)/sparseshim.pc \
     $(foreach page,$(MANUAL),$(BUILD)/man/$(page):$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page)) \
@@ -84,7 +85,7 @@ INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib))
                                    $(BUILD)/install/$(name).lua:$(MODULEDIR)/sparseshim/$(name).lua)
 pair_source = $(firstword $(subst :, ,$(1)))
 pair_target = $(patsubst $(call pair_source,$(1)):%,%,$(1))
-TARGETS = $(foreach pair,$(INSTALLED),$(call pair_target,$(pair))) $(LIBDIR)/libsparseshim_cuda.so
+TARGETS = $(foreach pair,$(INSTALLED),$(call pair_target,$(pair))) $(LIBDIR)/libsparseshim_cuda.so $(INSTALLED_BENCH)
 PROFILEDIR = $(SYSCONFDIR)/sparseshim.d
 OF_DEBUG = $(foreach file,$(LIBDIR)/libsparseshim.so $(LIBDIR)/libsparseshim_cuda.so $(BINDIR)/sparseshim $(BINARY_VERBS:%=$(LIBEXECDIR)/sparseshim/sparseshim-%),$(call debug_file,$(DESTDIR)$(file)))
 REMOVE_DEBUG = @for file in $(OF_DEBUG); do rm -f "$(DESTDIR)$(DEBUGDIR)/$$file"; \

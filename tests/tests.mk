@@ -113,6 +113,8 @@ $(BUILD)/tests/%: tests/%.c
 	$(MPI_PROGRAM)
 $(BENCH): $(BUILD)/libsparseshim_core.a
 
+# Where mpi.h is; asked once, and only by what needs it.
+MPI_INCLUDES = $(filter -I%,$(shell $(MPICC) -show 2>/dev/null))
 $(BUILD)/tests/mpi/%.so: tests/preload/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -21,7 +21,7 @@ class Sparseshim(MakefilePackage):
     variant("cuda", default=False, description="Serve buffers in the memory of NVIDIA GPUs")
 
     depends_on("c", type="build")
-    depends_on("mpich", type="build")
+    depends_on("mpich", type="build")  # for sparseshim bench alone
     # The sparseshim command; the library needs libc alone.
     depends_on("elfutils")
     depends_on("python@3.9:", type=("build", "run"))

@@ -8,9 +8,8 @@
 #ifndef SHIM_COMM_COMM_H
 #define SHIM_COMM_COMM_H
 
-#include <mpi.h>
-
 #include "core/net/shared_memory.h"
+#include "shim/mpi/mpi_names.h"
 #include "shim/mpi/mpi_transport.h"
 #include "shim/mpi/state.h"
 

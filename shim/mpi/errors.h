@@ -2,8 +2,7 @@
 #ifndef SHIM_MPI_ERRORS_H
 #define SHIM_MPI_ERRORS_H
 
-#include <mpi.h>
-
+#include "shim/mpi/mpi_names.h"
 #include "shim/mpi/state.h"
 
 /* Raises an error of this library on the error handler of the application's communicator. Returns

@@ -1,7 +1,7 @@
 /* Finds datatypes, operators and buffers from MPICH's handles without MPI calls. */
 #include "shim/mpi/handles.h"
 
-#include <mpi.h>
+#include "shim/mpi/mpi_names.h"
 
 #define INTEGER(type) (sizeof(type) == 4 ? SS_I32 : SS_I64)
 

@@ -7,9 +7,8 @@
 #ifndef SHIM_MPI_MPI_TRANSPORT_H
 #define SHIM_MPI_MPI_TRANSPORT_H
 
-#include <mpi.h>
-
 #include "core/net/transport.h"
+#include "shim/mpi/mpi_names.h"
 
 /* Tag of messages that are not core's; no phase has it. */
 enum { SHIM_TAG_CLOCK = 15 << 6 };

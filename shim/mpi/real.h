@@ -2,8 +2,7 @@
 #ifndef SHIM_MPI_REAL_H
 #define SHIM_MPI_REAL_H
 
-#include <mpi.h>
-
+#include "shim/mpi/mpi_names.h"
 #include "shim/mpi/state.h"
 
 /* Functions for internal traffic, used as shim_real.Comm_size(...). */

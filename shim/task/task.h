@@ -10,9 +10,8 @@
 #ifndef SHIM_TASK_TASK_H
 #define SHIM_TASK_TASK_H
 
-#include <mpi.h>
-
 #include "shim/comm/comm.h"
+#include "shim/mpi/mpi_names.h"
 #include "shim/mpi/state.h"
 
 enum shim_stage {
