@@ -34,4 +34,9 @@ for ranks in 2 3; do
 done
 as_bare 2 2 wrong
 as_bare 0 2 gone
+
+bare 2 dirty_words
+tap_passed "bare: the MPI library ignores the upper half of a handle"
+preloaded 2 dirty_words
+tap_taken "so does the preload, which serves the calls" 10 60
 finish
