@@ -1,6 +1,5 @@
-/* Defines the functions that the dynamic linker finds before the MPI library's. Includes no mpi.h:
- * its prototypes would truncate the handles of another MPI library, whose programs come here as
- * well. */
+/* Defines the functions that the dynamic linker finds before the MPI library's. Handles are words
+ * here, so that those of every MPI library come through whole. */
 #include "shim/entry/entry.h"
 
 #include <stdarg.h>

@@ -1,9 +1,8 @@
-/* Internal state of the shim, without mpi.h: shared by entry points and the files that include
- * mpi.h.
+/* Internal state of the shim, without the types of MPI: shared by entry points and the files that
+ * include shim/mpi/mpi_names.h.
  *
  * Handles are uintptr_t here, because programs of any MPI library reach the entry points. Handles
- * become MPI_Comm and the like only after PMPI_Get_library_version has named MPICH or its ABI
- * family.
+ * become MPI_Comm and the like only after the ABI of the library is known (shim/mpi/abi.h).
  */
 #ifndef SHIM_MPI_STATE_H
 #define SHIM_MPI_STATE_H

@@ -1,4 +1,4 @@
-/* Requests that may belong to this library, without mpi.h. */
+/* Requests that may belong to this library, without MPI's types. */
 #ifndef SHIM_TASK_REQUEST_H
 #define SHIM_TASK_REQUEST_H
 
