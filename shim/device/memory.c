@@ -236,11 +236,11 @@ static bool driver_is_there(void)
 
 /* ---- the question ---- */
 
-/* Returns true if only the driver can tell where an address lies. NULL and MPI_IN_PLACE are no
- * addresses. */
+/* Returns true if only the driver can tell where an address lies. NULL and MPI_IN_PLACE, which is
+ * -1 or 1, are no addresses. */
 static bool is_open(const void *p)
 {
-    if ((uintptr_t)p + 1 <= 1 || shim_is_plain(p))
+    if ((uintptr_t)p + 1 <= 2 || shim_is_plain(p))
         return false;
     follow_heap(p);
     return !shim_is_plain(p);

@@ -19,13 +19,11 @@
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
 
-/* Returns true if the library's handles are those of MPICH's ABI. */
-static bool library_is_ours(void)
+/* Returns true if the library's version text is of MPICH's ABI family. */
+static bool is_of_mpich(void)
 {
     static const char *const family[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
 
-    shim_real_library(shim.library, sizeof shim.library);
-    shim.library[strcspn(shim.library, "\n")] = '\0';
     for (size_t i = 0; i < sizeof family / sizeof *family; i++)
         if (strstr(shim.library, family[i]))
             return true;
@@ -137,6 +135,26 @@ static bool prepare_settings(void)
     return true;
 }
 
+/* Finds the ABI of the MPI library. Returns false if it is not served. The library's own answer
+ * comes first, since the libraries of both ABIs have one version text. */
+static bool find_abi(void)
+{
+    const int major = shim_real_abi_version();
+
+    shim_real_library(shim.library, sizeof shim.library);
+    shim.library[strcspn(shim.library, "\n")] = '\0';
+    if (major == 1)
+        shim_abi_set(SHIM_ABI_STANDARD);
+    else if (major > 1 || shim_real_is_named_abi())
+        refuse("this version of the standard MPI ABI (libmpi_abi) is not known: ", shim.library);
+    else if (is_of_mpich())
+        shim_abi_set(SHIM_ABI_MPICH);
+    else
+        refuse("this MPI library is not MPICH or of its ABI family: ",
+               shim.library[0] ? shim.library : "(no version text)");
+    return shim_abi.kind != SHIM_ABI_NONE;
+}
+
 /* Returns the phase of following calls. SHIM_NEW: there is no MPI library yet; the next call may
  * find it. */
 static enum shim_phase look_around(void)
@@ -158,17 +176,8 @@ static enum shim_phase look_around(void)
         return SHIM_PASS;
     if (!shim_real_has_library())
         return SHIM_PASS;
-    if (!library_is_ours()) {
-        refuse("this MPI library is not MPICH or of its ABI family: ",
-               shim.library[0] ? shim.library : "(no version text)");
+    if (!find_abi())
         return SHIM_PASS;
-    }
-    if (shim_real_is_standard_abi()) {
-        refuse("this MPI library has the standard MPI ABI (libmpi_abi), not MPICH's: ",
-               shim.library);
-        return SHIM_PASS;
-    }
-    shim_abi_set(SHIM_ABI_MPICH);
     shim.hooks =
         (struct shim_hooks){shim_job_pause, shim_task_step, shim_task_leave, shim_trace_flush};
     shim.hides_errors = library_hides_errors();

@@ -1,4 +1,4 @@
-/* Finds datatypes, operators and buffers from MPICH's handles without MPI calls. */
+/* Finds datatypes, operators and buffers from handles without MPI calls. */
 #include "shim/mpi/handles.h"
 
 #include "shim/mpi/mpi_names.h"

@@ -1,4 +1,4 @@
-/* MPICH's handles and buffers in terms of core. */
+/* Handles and buffers in terms of core. */
 #ifndef SHIM_MPI_HANDLES_H
 #define SHIM_MPI_HANDLES_H
 
@@ -26,14 +26,18 @@ bool shim_in_place(const struct shim_call *call);
  * the size. */
 static inline size_t shim_handle_size(uintptr_t type)
 {
+    if (shim_abi.kind == SHIM_ABI_STANDARD)
+        return type - SHIM_TYPES < SHIM_TYPE_COUNT ? shim_abi_sizes[type - SHIM_TYPES] : 0;
     return ((uint32_t)type & 0xff000000u) == 0x4c000000u ? ((uint32_t)type >> 8) & 0xff : 0;
 }
 
-/* Returns true for a derived type. In MPICH's handles, kind is 2 or 3 (made at run time, and
- * predefined pairs), and object class is 3. The MPI library reports a handle that is neither
- * derived nor predefined. */
+/* Returns true for a derived type: made at run time, or a predefined pair. In MPICH's handles, kind
+ * is 2 or 3, and object class is 3. The MPI library reports a handle that is neither derived nor
+ * predefined. */
 static inline bool shim_is_derived(uintptr_t type)
 {
+    if (shim_abi.kind == SHIM_ABI_STANDARD)
+        return type >= SHIM_MADE || (type >= 0x228 && type <= 0x232);
     return ((uint32_t)type & 0xbc000000u) == 0x8c000000u;
 }
 
@@ -41,19 +45,23 @@ static inline bool shim_is_derived(uintptr_t type)
  * call. */
 static inline bool shim_is_predefined(uintptr_t op)
 {
-    return ((uint32_t)op & 0xfc000000u) == 0x58000000u;
+    return (op & shim_abi.op_mask) == shim_abi.op_bits;
 }
 
 /* Returns true for an operator made by MPI_Op_create; false for MPI_OP_NULL and for handles that
  * are no operator, which MPI refuses. */
 static inline bool shim_is_own_operator(uintptr_t op)
 {
+    if (shim_abi.kind == SHIM_ABI_STANDARD)
+        return op >= SHIM_MADE;
     return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
 }
 
 /* Returns true for a communicator other than MPI_COMM_NULL. */
 static inline bool shim_is_communicator(uintptr_t comm)
 {
+    if (shim_abi.kind == SHIM_ABI_STANDARD)
+        return comm >= SHIM_MADE || comm == shim_abi.COMM_WORLD || comm == shim_abi.COMM_SELF;
     return ((uint32_t)comm & 0x3c000000u) == 0x04000000u && comm != shim_abi.COMM_NULL;
 }
 

@@ -220,7 +220,7 @@ static bool is_named_abi(const void *address)
     return strncmp(slash ? slash + 1 : info.dli_fname, abi, sizeof abi - 1) == 0;
 }
 
-bool shim_real_is_standard_abi(void)
+bool shim_real_is_named_abi(void)
 {
     struct objects all = {0};
     void *next, *below = NULL; /* a profiler may hold the next function, but no PMPI_ function */
@@ -231,6 +231,28 @@ bool shim_real_is_standard_abi(void)
         find_into(&all, &below, NULL, "PMPI_Allreduce");
     objects_free(&all);
     return is_named_abi(next) || is_named_abi(below);
+}
+
+int shim_real_abi_version(void)
+{
+    struct objects all = {0};
+    int (*ask)(int *major, int *minor);
+    int major = -1, minor = -1;
+
+    dl_iterate_phdr(collect, &all);
+    if (all.count > 0 && find_into(&all, &ask, NULL, "PMPI_Abi_get_version") &&
+        ask(&major, &minor) != MPI_SUCCESS)
+        major = -1;
+    objects_free(&all);
+    return major;
+}
+
+static void find_dup_fn(const struct objects *all)
+{
+    if (shim_abi.kind == SHIM_ABI_STANDARD)
+        shim_real_dup_fn = (void *)1;
+    else
+        find_into(all, &shim_real_dup_fn, NULL, "MPIR_Dup_fn");
 }
 
 static void find_iallgatherv_c(const struct objects *all)
@@ -256,8 +278,9 @@ const char *shim_real_find_pmpi(void)
     SHIM_PMPI(SHIM_FIND)
 #undef SHIM_FIND
     if (!lacking) {
-        find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start");
-        find_into(&all, &shim_real_dup_fn, NULL, "MPIR_Dup_fn");
+        if (!find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start"))
+            find_into(&all, &shim_real_grequest_start, NULL, "MPIX_Grequest_start");
+        find_dup_fn(&all);
         find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
         find_iallgatherv_c(&all);
         shim_real_persistent = find_into(&all, &persistent, NULL, "PMPI_Reduce_init");

@@ -108,10 +108,11 @@ bool shim_real_has_library(void);
 /* Copies the beginning of the MPI library's version text; "" if the library cannot be asked. */
 void shim_real_library(char *text, size_t size);
 
-/* Returns true if the MPI library is built for the ABI of the MPI 5 standard, in which handles are
- * pointers. The name of the object with its MPI_Allreduce decides (libmpi_abi.so), since MPICH's
- * version text does not say it. */
-bool shim_real_is_standard_abi(void);
+/* Returns the major version of the standard ABI that the MPI library has; -1 if it has another ABI,
+ * or is too old to be asked. MPICH's version text does not say it. */
+int shim_real_abi_version(void);
+/* Returns true if the object with the library's MPI_Allreduce is named libmpi_abi. */
+bool shim_real_is_named_abi(void);
 
 /* Returns true if the MPI library says that it takes buffers in the memory of CUDA devices. */
 bool shim_real_is_cuda_aware(void);

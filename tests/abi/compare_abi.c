@@ -43,11 +43,14 @@ static void compare_sizes(void)
 
 int main(void)
 {
-#if defined OPEN_MPI || defined MPI_ABI_VERSION
+#if defined OPEN_MPI
     puts("no table for this ABI");
     return 0;
-#endif
+#elif defined MPI_ABI_VERSION
+    shim_abi_set(SHIM_ABI_STANDARD);
+#else
     shim_abi_set(SHIM_ABI_MPICH);
+#endif
     compare_sizes();
     SHIM_ABI_WORDS(COMPARE_WORD)
     SHIM_ABI_NUMBERS(COMPARE_NUMBER)
