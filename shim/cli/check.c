@@ -17,7 +17,7 @@
 
 enum { NOBODY = -1 };
 
-enum family { FAMILY_NONE, FAMILY_MPICH, FAMILY_OPEN_MPI, FAMILY_OTHER };
+enum family { FAMILY_NONE, FAMILY_MPICH, FAMILY_STANDARD, FAMILY_OPEN_MPI, FAMILY_OTHER };
 
 struct check {
     const char *asked;   /* as the user named it */
@@ -112,6 +112,8 @@ static enum family family_of_name(const char *name)
     const char *version = strstr(base, ".so.");
     if (strncmp(base, "libmpi", 6) != 0)
         return FAMILY_NONE;
+    if (strncmp(base, "libmpi_abi.so.1", 16) == 0)
+        return FAMILY_STANDARD;
     if (version != NULL && strncmp(version, ".so.12", 6) == 0)
         return FAMILY_MPICH;
     if (strncmp(base, "libmpi.so", 9) == 0 && version != NULL &&
@@ -145,6 +147,8 @@ static const char *family_text(enum family family)
     switch (family) {
     case FAMILY_MPICH:
         return "MPICH ABI family (MPICH, Intel MPI, MVAPICH, Cray MPICH)";
+    case FAMILY_STANDARD:
+        return "MPI standard ABI (libmpi_abi)";
     case FAMILY_OPEN_MPI:
         return "Open MPI";
     case FAMILY_OTHER:
@@ -281,7 +285,7 @@ static bool uses_no_mpi(struct check *c)
 
 static bool has_other_mpi(struct check *c)
 {
-    if (c->family == FAMILY_MPICH || c->family == FAMILY_NONE)
+    if (c->family == FAMILY_MPICH || c->family == FAMILY_STANDARD || c->family == FAMILY_NONE)
         return false;
     return verdict(c, "build it against MPICH, Intel MPI, MVAPICH or Cray MPICH",
                    "its MPI library %s is %s: calls pass through untouched",

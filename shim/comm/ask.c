@@ -34,8 +34,7 @@ static MPI_Comm single(void)
     return (MPI_Comm)shim.single;
 }
 
-/* Makes a temporary communicator, which the caller frees. */
-static MPI_Comm make_probe(void)
+MPI_Comm shim_comm_make_probe(void)
 {
     MPI_Comm probe = MPI_COMM_NULL;
 
@@ -73,7 +72,7 @@ bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
     char byte = 0;
 
     if (comm == MPI_COMM_NULL)
-        comm = made = make_probe();
+        comm = made = shim_comm_make_probe();
     if (comm != MPI_COMM_NULL)
         committed =
             shim_real.Pack(&byte, 0, (MPI_Datatype)type, &byte, 1, &position, comm) == MPI_SUCCESS;
@@ -105,7 +104,7 @@ static bool find_precision(MPI_Datatype type, enum ss_type *found)
  * communicator can be made, the library takes the types that it names. */
 static bool takes(const struct shim_call *call)
 {
-    MPI_Comm made = shim.sessions ? MPI_COMM_NULL : make_probe();
+    MPI_Comm made = shim.sessions ? MPI_COMM_NULL : shim_comm_make_probe();
     uint64_t one[8] = {0}, result[8];
     bool takes = !shim_is_derived(call->type);
 
@@ -166,7 +165,7 @@ void shim_pairs_forget(void)
 
 bool shim_comm_has_room(void)
 {
-    MPI_Comm probe = make_probe();
+    MPI_Comm probe = shim_comm_make_probe();
 
     if (probe == MPI_COMM_NULL)
         return false;

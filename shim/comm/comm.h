@@ -168,6 +168,13 @@ bool shim_operation_asked(const struct shim_call *call, enum ss_type *type, enum
 /* Forgets the answers before the MPI library ends, since handles may be used again. */
 void shim_pairs_forget(void);
 
+/* Makes a temporary communicator of this rank alone, which the caller frees. Returns MPI_COMM_NULL
+ * if the MPI library cannot make one. */
+MPI_Comm shim_comm_make_probe(void);
+
+/* shim/comm/prove.c: returns true if the MPI library works as its ABI says; local, tested once. */
+bool shim_comm_proves_abi(void);
+
 /* Returns true if the process can make one more communicator. If the ranks have made the same
  * communicators, all get the same answer. */
 bool shim_comm_has_room(void);

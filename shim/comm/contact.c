@@ -297,7 +297,7 @@ static bool reserve(struct shim_comm *c)
 static bool equip(struct shim_comm *c, bool ok)
 {
     c->costs = shim_costs_of(c->handle);
-    ok = reserve(c) && ok;
+    ok = reserve(c) && ok && shim_comm_proves_abi();
     if (ok && shim.serves_partial)
         shim_partial_equip(c);
     if (ok) {

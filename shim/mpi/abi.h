@@ -141,12 +141,13 @@ static inline void shim_abi_store(void *at, uintptr_t handle)
     memcpy(at, &handle, shim_abi.handle);
 }
 
-static inline int shim_abi_error(const void *status)
+/* Returns a member of a status by its offset. */
+static inline int shim_abi_member(const void *status, size_t offset)
 {
-    int error;
+    int member;
 
-    memcpy(&error, (const char *)status + shim_abi.error, sizeof error);
-    return error;
+    memcpy(&member, (const char *)status + offset, sizeof member);
+    return member;
 }
 
 /* Sets source and tag of a status to MPI_UNDEFINED. */

@@ -162,7 +162,8 @@ static int poll_all(struct shim_transport *t)
         return SS_ERR_TRANSPORT;
     for (int j = 0; j < done; j++)
         finish(t, t->indices[j], status_at(t, j),
-               err != MPI_SUCCESS && shim_abi_error(status_at(t, j)) != MPI_SUCCESS);
+               err != MPI_SUCCESS &&
+                   shim_abi_member(status_at(t, j), shim_abi.error) != MPI_SUCCESS);
     if (done > 0)
         for (int i = t->count - 1; i >= 0; i--)
             if (shim_abi_load(request_at(t, i)) == (uintptr_t)MPI_REQUEST_NULL)
