@@ -233,16 +233,29 @@ bool shim_real_is_named_abi(void)
     return is_named_abi(next) || is_named_abi(below);
 }
 
+static bool is_same_object(const void *x, const void *y)
+{
+    Dl_info of_x, of_y;
+
+    return dladdr(x, &of_x) != 0 && dladdr(y, &of_y) != 0 && of_x.dli_fbase == of_y.dli_fbase;
+}
+
+/* Asks the library that has PMPI_Allreduce: another MPI library may be loaded as well. */
 int shim_real_abi_version(void)
 {
     struct objects all = {0};
     int (*ask)(int *major, int *minor);
+    void *function, *allreduce;
     int major = -1, minor = -1;
 
     dl_iterate_phdr(collect, &all);
-    if (all.count > 0 && find_into(&all, &ask, NULL, "PMPI_Abi_get_version") &&
-        ask(&major, &minor) != MPI_SUCCESS)
-        major = -1;
+    if (all.count > 0 && find_into(&all, &function, NULL, "PMPI_Abi_get_version") &&
+        find_into(&all, &allreduce, NULL, "PMPI_Allreduce") &&
+        is_same_object(function, allreduce)) {
+        memcpy(&ask, &function, sizeof ask);
+        if (ask(&major, &minor) != MPI_SUCCESS)
+            major = -1;
+    }
     objects_free(&all);
     return major;
 }
@@ -310,9 +323,8 @@ bool shim_real_is_cuda_aware(void)
 bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b)
 {
     void *x, *y;
-    Dl_info of_a, of_b;
 
     memcpy(&x, &a, sizeof x);
     memcpy(&y, &b, sizeof y);
-    return dladdr(x, &of_a) != 0 && dladdr(y, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
+    return is_same_object(x, y);
 }
