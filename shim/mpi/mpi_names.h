@@ -119,6 +119,7 @@ int PMPI_Iallreduce(const void *send, void *recv, int count, MPI_Datatype type, 
                     MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request);
 int PMPI_Initialized(int *up);
+int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *found, MPI_Status *status);
 int PMPI_Irecv(void *recv, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                MPI_Request *request);
 int PMPI_Ireduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,

@@ -131,14 +131,15 @@ static void finish(struct shim_transport *t, int i, MPI_Status *status, bool fai
 }
 
 /* Polls without a request of this communicator: the call waits for memory, and the rank that it
- * waits for may wait for a message of this rank that the library has not sent yet. */
+ * waits for may wait for a message of this rank that the library has not sent yet. A look for any
+ * message moves all of them. */
 static void poll_idle(struct shim_transport *t)
 {
     enum { SELDOM = 256 };
     int found;
 
     if (++t->idle_polls % SELDOM == 0)
-        shim_real.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, t->comm, &found, MPI_STATUS_IGNORE);
+        shim_real.Iprobe(t->base.rank, 0, t->comm, &found, MPI_STATUS_IGNORE);
 }
 
 /* Polls the requests. MPICH 4.0.2 raises an error of a completion routine on the handler of the
