@@ -230,7 +230,7 @@ def hosts_of(ranks):
              "# gradient that each rank sends."]
     if len(counts) > 1 and most > 1:
         lines += ["# With :node behind a rule it is the share that each host sends, of the sum of its",
-                  f"# ranks: {most} times fewer bytes over the network."]
+                  "# ranks, so that the bytes over the network do not grow with the ranks on a host."]
     return lines
 
 
