@@ -67,7 +67,7 @@ struct ss_coll {
     uint64_t part_most;     /* balanced parts: most entries of this rank's; 0: not known */
     const struct ss_layout *layout; /* two_level: hosts of the ranks */
     bool by_host; /* the own stream holds entries of this rank's slices, summed over its host */
-    struct ss_shared *shared;       /* allgather: memory that all ranks share; NULL: use messages */
+    struct ss_shared *shared; /* allgather: memory that all ranks share; NULL: use messages */
 
     struct ss_scan scan; /* result of the look at the input */
     struct ss_stream own;
