@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -123,10 +124,31 @@ static void *map_together(const struct shim_comm *c, int fd, bool ready, size_t 
     return NULL;
 }
 
+/* All communicators together take at most this part of MAX_MEMORY: a program with many of them
+ * keeps the rest for residuals. */
+enum { PART_OF_LIMIT = 16 };
+static atomic_size_t taken_by_all;
+
+static bool take(size_t share)
+{
+    const size_t limit = shim.mem.limit, all = atomic_fetch_add(&taken_by_all, share) + share;
+
+    if (share > 0 && (limit == 0 || all <= limit / PART_OF_LIMIT) && ss_mem_take(&shim.mem, share))
+        return true;
+    atomic_fetch_sub(&taken_by_all, share);
+    return false;
+}
+
+static void give(size_t share)
+{
+    ss_mem_give(&shim.mem, share);
+    atomic_fetch_sub(&taken_by_all, share);
+}
+
 void shim_shared_meet(struct shim_comm *c)
 {
     const size_t bytes = ss_shared_bytes(c->size), share = bytes / (size_t)c->size;
-    const bool taken = bytes > 0 && ss_mem_take(&shim.mem, share);
+    const bool taken = take(share);
     const int fd = c->rank == 0 && taken ? create(bytes) : -1;
     void *memory = map_together(c, fd, taken, bytes);
 
@@ -136,7 +158,7 @@ void shim_shared_meet(struct shim_comm *c)
         ss_shared_open(&c->shared, memory, c->size);
         ss_comm_set_shared(c->core, &c->shared);
     } else if (taken) {
-        ss_mem_give(&shim.mem, share);
+        give(share);
     }
     if (c->rank == 0)
         shim_say(CFG_DEBUG_INFO, "communicator \"%s\" of %d ranks: one host, %s", c->name, c->size,
@@ -148,6 +170,6 @@ void shim_shared_free(struct shim_comm *c)
     if (!c->shared.areas)
         return;
     munmap(c->shared.areas, ss_shared_bytes(c->size));
-    ss_mem_give(&shim.mem, ss_shared_bytes(c->size) / (size_t)c->size);
+    give(ss_shared_bytes(c->size) / (size_t)c->size);
     c->shared = (struct ss_shared){0};
 }

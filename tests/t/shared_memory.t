@@ -17,6 +17,9 @@ for mode in file descriptors; do
     passed
     tap "$?" "one rank reaches its limit for ${mode}: all use messages"
 done
+SPARSESHIM_MAX_MEMORY=6Mi preloaded 4 in_memory messages
+passed
+tap "$?" "a sixteenth of MAX_MEMORY has no room for it: messages, and room for calls"
 SPARSESHIM_NODE_AGGREGATION=off preloaded 4 in_memory messages
 passed
 tap "$?" "NODE_AGGREGATION=off: messages"
