@@ -15,28 +15,30 @@
 #include <fenv.h>
 #include <stdint.h>
 #include <string.h>
-#include <xmmintrin.h>
 
 #include "shim/sparseshim.h"
 #include "tests/mpi/support/tap.h"
+#include "tests/support/fp_settings.h"
 
-enum { N = 24000, CALLS = 6, STEPS = 12, EXCEPTIONS = 0x3f };
+enum { N = 24000, CALLS = 6, STEPS = 12 };
 
 /* Numbers of elements in 65536 that are not zero. */
 static const uint32_t densities[] = {0, 30, 1300, 20000, 65536};
 enum { DENSITIES = sizeof densities / sizeof *densities };
 
-/* Traps, rounding, flushing; of x87 also the precision. Exceptions seen stand apart. */
+/* Traps, rounding, flushing; of x87 also the precision. */
 struct environment {
-    unsigned vector;
+    ss_fpenv vector;
     unsigned short x87;
 };
 
 static struct environment environment(void)
 {
-    struct environment e = {.vector = _mm_getcsr() & ~(unsigned)EXCEPTIONS};
+    struct environment e = {.vector = fp_settings()};
 
+#if defined(__x86_64__)
     __asm__ volatile("fnstcw %0" : "=m"(e.x87));
+#endif
     return e;
 }
 
@@ -275,8 +277,6 @@ static void add_again(float *in, float *out, bool exact)
 
 static void set(const char *what)
 {
-    unsigned short precision = 0x27f;
-
     if (strcmp(what, "traps") == 0)
         feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
     else if (strcmp(what, "every") == 0)
@@ -288,9 +288,11 @@ static void set(const char *what)
     else if (strcmp(what, "zero") == 0)
         fesetround(FE_TOWARDZERO);
     else
-        _mm_setcsr(_mm_getcsr() | 0x8040);
+        fp_set(FP_FLUSH);
+#if defined(__x86_64__)
     if (strcmp(what, "flush") == 0)
-        __asm__ volatile("fldcw %0" : : "m"(precision));
+        __asm__ volatile("fldcw %0" : : "m"((unsigned short){0x27f}));
+#endif
 }
 
 static bool is_rank_one(void)

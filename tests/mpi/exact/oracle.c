@@ -5,13 +5,11 @@
  * needs no communication. Also built with -ffast-math, which makes the processor drop subnormals
  * in the application's own arithmetic: elements are made from integer bits and sums taken in long
  * double, which that does not touch. */
+#include <float.h>
+
 #include "tests/mpi/support/input.h"
 #include "tests/mpi/support/tap.h"
-
-#include <float.h>
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
+#include "tests/support/fp_settings.h"
 
 enum type { F32, F64, I32, I64 };
 enum op { SUM, BOR, BXOR, LOR, LXOR };
@@ -302,15 +300,6 @@ static bool all_bytes_are(const unsigned char *bytes, size_t n, unsigned char va
     return true;
 }
 
-static unsigned float_environment(void)
-{
-#if defined(__x86_64__)
-    return _mm_getcsr() & 0xffc0u; /* without the sticky exception flags */
-#else
-    return 0;
-#endif
-}
-
 /* A buffer of elements between guards, at an address aligned for its type and no better. */
 struct guarded {
     unsigned char *memory;
@@ -359,7 +348,7 @@ static struct finding run_row(const struct row *row, int number, MPI_Comm other)
                       .seed = (uint64_t)number * 31 + 5,
                       .ranks = tap.size};
     struct guarded in, out;
-    unsigned environment = float_environment();
+    const ss_fpenv environment = fp_settings();
 
     job.size = job.type == F32 || job.type == I32 ? 4 : 8;
     in = guarded_alloc(&job, number % 4, 0);
@@ -369,7 +358,7 @@ static struct finding run_row(const struct row *row, int number, MPI_Comm other)
         memcpy(in.data + i * job.size, &bits, job.size);
     }
     allreduce(&job, &in, &out, MPI_COMM_WORLD);
-    if (float_environment() != environment)
+    if (fp_settings() != environment)
         found.faults |= FPENV_CHANGED;
     for (uint64_t i = 0; i < job.n && !(found.faults & WRONG); i++) {
         uint64_t got = load(out.data, job.size, i);
@@ -478,8 +467,8 @@ int main(int argc, char **argv)
     tap_ok(NOWHERE(NOT_REPEATED), "again, and on another communicator: the same bits");
     tap_ok(NOWHERE(FPENV_CHANGED), "the floating-point environment is left as it was");
 #undef NOWHERE
-#if defined(__FAST_MATH__) && defined(__x86_64__)
-    tap_ok((float_environment() & 0x8040) == 0x8040, "subnormals are off in this process");
+#ifdef __FAST_MATH__
+    tap_ok((fp_settings() & FP_FLUSH) == FP_FLUSH, "subnormals are off in this process");
 #endif
     tap_note("bits %016llx", (unsigned long long)hash);
     free(all);

@@ -14,6 +14,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/compute/vector.h"
+#include "tests/support/fp_settings.h"
 #include "tests/unit/support/select_trial.h"
 
 static double sum_of_partials(const double *partial)
@@ -172,25 +173,22 @@ static void what_is_not_claimed_stays_in_the_residual(void **state)
         }
 }
 
-#if defined(__x86_64__)
-enum { FLUSH_AND_DAZ = 0x8040 };
-
 static void subnormals_are_ordinary_when_the_application_flushes_them(void **state)
 {
     struct room *room = *state;
-    const unsigned saved = _mm_getcsr();
+    const ss_fpenv saved = ss_fpenv_now();
     for (int round = 0; round < 200; round++) {
         struct trial t = random_trial(room, types[round % 2], 1 + random_below(500));
         t.has_g = t.has_r = true;
         fill(t.type, before(room->g, t.type, t.n, t.slack), t.n, SUBNORMAL);
         fill(t.type, before(room->r, t.type, t.n, t.slack / 2), t.n, SUBNORMAL);
         t.threshold = 1 + random_below(1500);
-        _mm_setcsr(saved | FLUSH_AND_DAZ);
+        fp_set(FP_FLUSH);
         ss_fpenv application = ss_fpenv_enter();
         select_with_all(room, &t);
         ss_fpenv_leave(application);
-        assert_int_equal(_mm_getcsr() & FLUSH_AND_DAZ, FLUSH_AND_DAZ);
-        _mm_setcsr(saved);
+        assert_int_equal(fp_settings() & FP_FLUSH, FP_FLUSH);
+        ss_fpenv_leave(saved);
     }
 }
 
@@ -198,17 +196,16 @@ static void subnormals_are_ordinary_when_the_application_flushes_them(void **sta
 static void tables_agree_in_the_application_s_environment_too(void **state)
 {
     struct room *room = *state;
-    const unsigned saved = _mm_getcsr();
+    const ss_fpenv saved = ss_fpenv_now();
     for (int round = 0; round < 200; round++) {
         struct trial t = random_trial(room, types[round % 2], 1 + random_below(500));
         fill(t.type, before(room->g, t.type, t.n, t.slack), t.n, SUBNORMAL);
         t.has_g = t.has_r = true;
-        _mm_setcsr(saved | FLUSH_AND_DAZ);
+        fp_set(FP_FLUSH);
         select_with_all(room, &t);
-        _mm_setcsr(saved);
+        ss_fpenv_leave(saved);
     }
 }
-#endif
 
 static void every_table_gathers_the_same_magnitudes(void **state)
 {
@@ -398,10 +395,8 @@ int main(void)
         cmocka_unit_test(every_table_selects_alike_at_any_size_threshold_and_capacity),
         cmocka_unit_test(an_overflow_of_the_sum_ends_the_pass_where_it_is),
         cmocka_unit_test(what_is_not_claimed_stays_in_the_residual),
-#if defined(__x86_64__)
         cmocka_unit_test(subnormals_are_ordinary_when_the_application_flushes_them),
         cmocka_unit_test(tables_agree_in_the_application_s_environment_too),
-#endif
         cmocka_unit_test(every_table_gathers_the_same_magnitudes),
         cmocka_unit_test(undo_gives_the_residual_back_within_rounding),
         cmocka_unit_test(two_selections_in_flight_may_be_undone_in_either_order),
