@@ -452,14 +452,19 @@ int MPI_Comm_disconnect(void *comm)
  * unknown here, so that all argument registers are passed on unchanged. On x86-64 and aarch64 words
  * and doubles have separate registers, so that their order does not matter. Reading them is
  * harmless if the caller passed fewer arguments. */
+#if defined(__x86_64__)
+enum { PCONTROL_WORDS = 5 };
+#else
+enum { PCONTROL_WORDS = 7 };
+#endif
 int MPI_Pcontrol(const int level, ...)
 {
-    void *w[5];
+    void *w[7] = {NULL};
     double d[8];
     va_list ap;
 
     va_start(ap, level);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < PCONTROL_WORDS; i++)
         w[i] = va_arg(ap, void *);
     for (int i = 0; i < 8; i++)
         d[i] = va_arg(ap, double);
@@ -467,6 +472,6 @@ int MPI_Pcontrol(const int level, ...)
 
     shim_prepare();
     shim_pcontrol(level);
-    return shim.next.pcontrol(level, w[0], w[1], w[2], w[3], w[4], d[0], d[1], d[2], d[3], d[4],
-                              d[5], d[6], d[7]);
+    return shim.next.pcontrol(level, w[0], w[1], w[2], w[3], w[4], w[5], w[6], d[0], d[1], d[2],
+                              d[3], d[4], d[5], d[6], d[7]);
 }

@@ -37,7 +37,8 @@ saw 3 || saw 4
 tap "$?" "a profiler below sees the calls that pass through"
 # On every rank.
 [ "$(grep -c 'profiler: level 2 with 3.25$' "$WORK/err")" -eq 3 ] &&
-    [ "$(grep -c 'profiler: level 3 with 7 -0.5 region 1e+100$' "$WORK/err")" -eq 3 ]
+    [ "$(grep -c 'profiler: level 3 with 7 -0.5 region 1e+100$' "$WORK/err")" -eq 3 ] &&
+    [ "$(grep -Ec 'profiler: level 4 with 1 2 3 4 5( 6 7)?$' "$WORK/err")" -eq 3 ]
 tap "$?" "what follows the level of MPI_Pcontrol arrives, words and floating-point numbers"
 PRELOAD="$PROGRAMS/profiler.so $LIB" SPARSESHIM_ALGORITHM=ring preloaded 3 stacked
 tap_passed "with a profiler above: the results are right"

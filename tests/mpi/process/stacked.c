@@ -19,6 +19,7 @@ int main(int argc, char **argv)
     }
     MPI_Pcontrol(2, 3.25);
     MPI_Pcontrol(3, 7, -0.5, "region", 1e100);
+    MPI_Pcontrol(4, 1, 2, 3, 4, 5, 6, 7);
     for (int call = 0; call < 3; call++) {
         int mine = tap.rank + call, largest;
         MPI_Allreduce(&mine, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
