@@ -18,7 +18,7 @@
 /* Bytes below the bottom of the stack in which the system maps only the stack. */
 #define SHIM_STACK 0x4000000
 
-/* Ranges of the host's memory, zero until the first look. Code in assembly reads them, too. */
+/* Ranges of the host's memory, zero until the first look. */
 struct shim_memory {
     _Atomic uintptr_t heap, heap_size, stack;
 };
