@@ -32,7 +32,8 @@ LIBZSTD := $(filter /%,$(shell $(CC) -print-file-name=libzstd.a))
 
 VERSION  := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes
-STANDARD := -std=c17 -D_GNU_SOURCE
+# Without fused operations: every compiler and processor gives the same bits.
+STANDARD := -std=c17 -D_GNU_SOURCE -ffp-contract=off
 DEFINES  := -DSPARSESHIM_VERSION='"$(VERSION)"'
 # The same bytes from any directory.
 ANYWHERE  = '-ffile-prefix-map=$(CURDIR)=.'
@@ -71,7 +72,7 @@ PROGRAMS := $(addprefix $(BUILD)/libexec/,$(addprefix sparseshim-,$(BINARY_VERBS
 include gpu/gpu.mk
 include tests/tests.mk
 
-.PHONY: all check quick check-unit check-mpi check-cluster check-emulated check-node check-hazards gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-node bench-topk bench-nonblocking bench-merging bench-quorum install uninstall lint format asan tsan fuzz \
+.PHONY: all check quick check-unit check-mpi check-cluster check-emulated check-node check-hazards check-aarch64 gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-node bench-topk bench-nonblocking bench-merging bench-quorum install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -90,22 +91,24 @@ WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BIND
 all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim $(PROGRAMS) man $(or $(GPU_LIBRARY:%=$(BUILD)/%),no-nvcc) ## build the library and the command
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(filter %Makefile %.mk,$(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(filter %Makefile %.mk,$(MAKEFILE_LIST)) | expand -t 16
 
 # ---- the library and the command ----
 
 $(BUILD)/obj/%_avx2.o: ISA := -mavx2 -mfma -mbmi -mbmi2 -mlzcnt
 $(BUILD)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mbmi -mbmi2 -mlzcnt
-ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
-ISA_FLAGS = $(ISA)
-endif
+# The processor that the compiler compiles for, which may be a cross compiler.
+MACHINE := $(shell $(CC) -dumpmachine)
+ISA_FLAGS = $(if $(filter x86_64-%,$(MACHINE)),$(ISA))
+SERVED = $(if $(filter x86_64-% aarch64-%,$(MACHINE)),,$(error \
+         sparseshim serves x86-64 and little-endian aarch64; $(CC) compiles for $(or $(MACHINE),an unknown processor)))
 
 # What is seen of them is said by gpu/exports.map.
 $(BUILD)/obj/gpu/%.o: EXTRA = -fvisibility=default
 
 $(BUILD)/obj/config/where.o: EXTRA = $(WHERE_build)
 
-COMPILE = $(CC) $(ALL_CFLAGS) $(ISA_FLAGS) $(EXTRA) $(CPPFLAGS) $(DEPFLAGS) -c -o $@ $<
+COMPILE = $(SERVED)$(CC) $(ALL_CFLAGS) $(ISA_FLAGS) $(EXTRA) $(CPPFLAGS) $(DEPFLAGS) -c -o $@ $<
 $(BUILD)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -199,7 +202,7 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 # ---- keeping house ----
 
 FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] gpu/*.[ch] gpu/*.cu tests/*/*.[ch] tests/*/*/*.[ch] tests/gpu/*.cpp)
-SCRIPTS := $(shell grep -d skip -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null) config/completion.bash
+SCRIPTS := $(shell grep -d skip -lE '^\#!.*(ba)?sh' scripts/* tests/t/* tests/aarch64/* .ci/run 2>/dev/null) config/completion.bash
 PYTHON  := $(shell grep -d skip -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py)
 
 lint: all ## clang-format, folder rules, MPI headers, prose, clang-tidy, cppcheck, shellcheck, pyflakes

@@ -282,4 +282,13 @@ tap "$?" "the build directory's command names its file, too"
 within 30 env SPARSESHIM_CONFIG=/nowhere/a.conf "$S/bin/sparseshim" info
 grep -qxF '  /nowhere/a.conf: not there' "$WORK/out"
 tap "$?" "a file of CONFIG that is missing is named"
+
+# Elsewhere a function that takes an int may read the upper half of a word, or the other end of it.
+for machine in riscv64 aarch64_be; do
+    printf '#!/bin/sh\necho %s-linux-gnu\n' $machine >"$WORK/cc"
+    chmod +x "$WORK/cc"
+    within 30 make --no-print-directory BUILD="$WORK/other" CC="$WORK/cc" "$WORK/other/libsparseshim.so"
+    [ "$STATUS" -ne 0 ] && grep -q "serves x86-64 and little-endian aarch64; $WORK/cc compiles for $machine-linux-gnu" "$WORK/err"
+    tap "$?" "make refuses to compile for $machine"
+done
 finish
