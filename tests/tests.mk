@@ -226,6 +226,10 @@ check-node: tests ## MPI tests with several ranks on a host, exact sums on two l
 	@for layout in $(LAYOUTS); do echo "LAYOUT=$$layout"; \
 	    LAYOUT=$$layout BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(NODE_T) || exit 1; done
 
+check-aarch64: ## library, unit tests and MPI programs for aarch64, cross-compiled, under qemu-user; installs compiler and qemu (AARCH64_FULL=1: also the longest)
+	@scripts/install-deps build tests aarch64
+	@BUILD=$(BUILD) scripts/aarch64
+
 check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
 	    echo "fuzz $$name"; begin=$$(date +%s); timeout -k 5 120 $$f -runs=200000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \
