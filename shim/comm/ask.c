@@ -6,6 +6,14 @@
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 
+static int make_from(MPI_Group group, MPI_Comm *made)
+{
+    if (shim_real_create_from_group)
+        return shim_real_create_from_group(group, "sparseshim", MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                           made);
+    return shim_real.Comm_create(MPI_COMM_SELF, group, made);
+}
+
 /* Makes a communicator of this rank alone with MPI_ERRORS_RETURN. Returns MPI_COMM_NULL if the MPI
  * library cannot make one, as before MPI 4. */
 static MPI_Comm make_single(void)
@@ -13,14 +21,15 @@ static MPI_Comm make_single(void)
     MPI_Comm single = MPI_COMM_NULL;
     MPI_Group group = 0;
 
-    if (!shim_real_create_from_group)
+    if (!shim_real_create_from_group && shim_abi.kind != SHIM_ABI_OPEN_MPI)
         return MPI_COMM_NULL;
     if (shim_real.Comm_group(MPI_COMM_SELF, &group) != MPI_SUCCESS)
         return MPI_COMM_NULL;
-    if (shim_real_create_from_group(group, "sparseshim", MPI_INFO_NULL, MPI_ERRORS_RETURN,
-                                    &single) != MPI_SUCCESS)
+    if (make_from(group, &single) != MPI_SUCCESS)
         single = MPI_COMM_NULL;
     shim_real.Group_free(&group);
+    if (single != MPI_COMM_NULL && !shim_real_create_from_group)
+        shim_real.Comm_set_errhandler(single, MPI_ERRORS_RETURN);
     return single;
 }
 

@@ -188,7 +188,10 @@ static bool can_be_quiet(const struct shim_comm *c)
     return shim_real_create_from_group && c->within_world;
 }
 
-/* Makes a communicator from the group; may block, since all ranks have met. Unlike a duplicate, it
+/* Makes a communicator from the group; may block, since all ranks have met. Open MPI's
+ * MPI_Comm_create_group runs attribute callbacks of the application, and its messages match
+ * MPI_ANY_TAG in receives of the application (4.1, 5.0); MPI_Comm_create does neither, and is
+ * collective, as a blocking first contact is. Unlike a duplicate, the communicator
  * runs none of the application's attribute callbacks: a callback that fails on a single rank leaves
  * the other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). If no communicator is left,
  * all ranks fail alike; MPICH 4.0.2 then returns a null handle without an error. */
@@ -200,9 +203,12 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
 
     snprintf(tag, sizeof tag, "sparseshim-%llx%s", (unsigned long long)c->agreed[SHIM_MEET_NUMBER],
              suffix);
-    err = can_be_quiet(c)
-              ? shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &made)
-              : shim_real.Comm_create_group(c->handle, c->group, create_tag, &made);
+    if (can_be_quiet(c))
+        err = shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
+    else if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        err = shim_real.Comm_create(c->handle, c->group, &made);
+    else
+        err = shim_real.Comm_create_group(c->handle, c->group, create_tag, &made);
     if (err != MPI_SUCCESS)
         made = MPI_COMM_NULL;
     if (made != MPI_COMM_NULL)

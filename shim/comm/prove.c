@@ -62,10 +62,32 @@ static bool carries(MPI_Comm alone)
            shim_abi_load(second) == (uintptr_t)MPI_REQUEST_NULL && memcmp(got, sent, BYTES) == 0;
 }
 
+/* Asks Open MPI for the size of every datatype in the table: Fortran's depend on the compiler. A
+ * type that the library lacks has none. */
+static void ask_sizes(void)
+{
+    for (size_t i = 0; i < SHIM_KNOWN; i++) {
+        struct shim_known_slot *slot = &shim_known[i];
+        int size = 0;
+
+        if (slot->address == 0 || slot->what > SHIM_IS_TYPE)
+            continue;
+        if (shim_real.Type_size((MPI_Datatype)slot->address, &size) != MPI_SUCCESS || size <= 0 ||
+            size > SHIM_IS_TYPE)
+            slot->what = SHIM_IS_NULL;
+        else
+            slot->what = (uint8_t)size;
+    }
+}
+
 static bool prove(MPI_Comm alone)
 {
-    return has_size(MPI_BYTE) && has_size(MPI_INT) && has_size(MPI_DOUBLE) &&
-           has_size(MPI_UINT64_T) && (alone == MPI_COMM_NULL || carries(alone));
+    const bool sized =
+        has_size(MPI_BYTE) && has_size(MPI_INT) && has_size(MPI_DOUBLE) && has_size(MPI_UINT64_T);
+
+    if (sized && shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        ask_sizes();
+    return sized && (alone == MPI_COMM_NULL || carries(alone));
 }
 
 /* A Sessions-only program has no communicator for the message. */

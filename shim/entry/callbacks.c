@@ -86,6 +86,17 @@ static bool is_remembered(int keyval)
     return false;
 }
 
+static bool is_known(const void *function, enum shim_known what)
+{
+    return shim_abi.kind == SHIM_ABI_OPEN_MPI && shim_known_as((uintptr_t)function) == what;
+}
+
+/* Returns true for a callback, unless it is the predefined one that does nothing. */
+static bool does_something(const void *function)
+{
+    return function && !is_known(function, SHIM_IS_NULL_FN);
+}
+
 /* Handles the creation of a key. MPICH runs copy functions inside the call that duplicates, in its
  * caller's thread. Predefined callbacks of the MPI library count as the application's in Fortran
  * programs, where they are functions. */
@@ -93,16 +104,17 @@ int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, i
                 void *extra)
 {
     bool ours = concerns_us();
-    bool copies = copy && copy != shim_real_dup_fn;
-    bool inherited = copy != NULL; /* by duplicates, which are freed */
+    bool inherited = does_something(copy); /* by duplicates, which are freed */
+    bool copies = inherited && copy != shim_real_dup_fn && !is_known(copy, SHIM_IS_DUP_FN);
+    bool deletes = does_something(delete);
     int err;
 
-    if (ours && (copies || (delete &&(inherited || !on_comms))))
+    if (ours && (copies || (deletes && (inherited || !on_comms))))
         atomic_store(&shim.callbacks, true);
-    if (ours && delete &&inherited && on_comms)
+    if (ours && deletes && inherited && on_comms)
         atomic_store(&shim.deleters, true);
     err = next(copy, delete, keyval, extra);
-    if (ours && delete &&err == MPI_SUCCESS && keyval)
+    if (ours && deletes && err == MPI_SUCCESS && keyval)
         remember(*keyval, on_comms);
     return err;
 }

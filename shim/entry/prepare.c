@@ -135,6 +135,24 @@ static bool prepare_settings(void)
     return true;
 }
 
+/* Returns true for Open MPI before 4.0. Derived libraries, such as Spectrum MPI, have version texts
+ * of their own. */
+static bool is_old_open_mpi(void)
+{
+    static const char label[] = "Open MPI v";
+    const char *at = strstr(shim.library, label);
+
+    return at && atoi(at + sizeof label - 1) < 4;
+}
+
+static void set_open_mpi(void)
+{
+    if (is_old_open_mpi())
+        refuse("Open MPI is served from version 4 on, not this one: ", shim.library);
+    else if (!shim_real_set_open_mpi())
+        refuse("the MPI library lacks a symbol of Open MPI: ", shim.library);
+}
+
 /* Finds the ABI of the MPI library. Returns false if it is not served. The library's own answer
  * comes first, since the libraries of both ABIs have one version text. */
 static bool find_abi(void)
@@ -147,10 +165,12 @@ static bool find_abi(void)
         shim_abi_set(SHIM_ABI_STANDARD);
     else if (major > 1 || shim_real_is_named_abi())
         refuse("this version of the standard MPI ABI (libmpi_abi) is not known: ", shim.library);
+    else if (shim_real_is_open_mpi())
+        set_open_mpi();
     else if (is_of_mpich())
         shim_abi_set(SHIM_ABI_MPICH);
     else
-        refuse("this MPI library is not MPICH or of its ABI family: ",
+        refuse("this MPI library is neither Open MPI nor MPICH or of its ABI family: ",
                shim.library[0] ? shim.library : "(no version text)");
     return shim_abi.kind != SHIM_ABI_NONE;
 }

@@ -19,9 +19,10 @@
  * without communication, and never too small. SLURM_TASKS_PER_NODE reads "4" or "4(x2),3". */
 static long ranks_here(void)
 {
-    static const char *const names[] = {"MPI_LOCALNRANKS",       "MV2_COMM_WORLD_LOCAL_SIZE",
-                                        "PMI_LOCAL_SIZE",        "PALS_LOCAL_SIZE",
-                                        "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
+    static const char *const names[] = {
+        "MPI_LOCALNRANKS",     "MV2_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "PMI_LOCAL_SIZE",      "PALS_LOCAL_SIZE",           "SLURM_NTASKS_PER_NODE",
+        "SLURM_TASKS_PER_NODE"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         long n = ss_environment_number(names[i], 0);

@@ -13,8 +13,9 @@ static const struct shim_abi mpich = {.kind = SHIM_ABI_MPICH,
                                       .error = 16,
                                       .op_mask = 0xfc000000,
                                       .op_bits = 0x58000000,
-#define SHIM_VALUE(name, mpich, standard) .name = mpich,
-                                      SHIM_ABI_WORDS(SHIM_VALUE) SHIM_ABI_NUMBERS(SHIM_VALUE)
+#define SHIM_VALUE(name, mpich, ...) .name = mpich,
+                                      SHIM_ABI_HANDLES(SHIM_VALUE) SHIM_ABI_ADDRESSES(SHIM_VALUE)
+                                          SHIM_ABI_NUMBERS(SHIM_VALUE)
 #undef SHIM_VALUE
 };
 
@@ -27,8 +28,9 @@ static const struct shim_abi standard = {.kind = SHIM_ABI_STANDARD,
                                          .error = 8,
                                          .op_mask = ~(uintptr_t)0x1f,
                                          .op_bits = 0x20,
-#define SHIM_VALUE(name, mpich, standard) .name = standard,
-                                         SHIM_ABI_WORDS(SHIM_VALUE) SHIM_ABI_NUMBERS(SHIM_VALUE)
+#define SHIM_VALUE(name, mpich, standard, ...) .name = standard,
+                                         SHIM_ABI_HANDLES(SHIM_VALUE) SHIM_ABI_ADDRESSES(SHIM_VALUE)
+                                             SHIM_ABI_NUMBERS(SHIM_VALUE)
 #undef SHIM_VALUE
 };
 

@@ -28,6 +28,8 @@ static inline size_t shim_handle_size(uintptr_t type)
 {
     if (shim_abi.kind == SHIM_ABI_STANDARD)
         return type - SHIM_TYPES < SHIM_TYPE_COUNT ? shim_abi_sizes[type - SHIM_TYPES] : 0;
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        return shim_known_as(type) <= SHIM_IS_TYPE ? shim_known_as(type) : 0;
     return ((uint32_t)type & 0xff000000u) == 0x4c000000u ? ((uint32_t)type >> 8) & 0xff : 0;
 }
 
@@ -38,6 +40,8 @@ static inline bool shim_is_derived(uintptr_t type)
 {
     if (shim_abi.kind == SHIM_ABI_STANDARD)
         return type >= SHIM_MADE || (type >= 0x228 && type <= 0x232);
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        return type != 0 && shim_known_as(type) == 0;
     return ((uint32_t)type & 0xbc000000u) == 0x8c000000u;
 }
 
@@ -45,7 +49,8 @@ static inline bool shim_is_derived(uintptr_t type)
  * call. */
 static inline bool shim_is_predefined(uintptr_t op)
 {
-    return (op & shim_abi.op_mask) == shim_abi.op_bits;
+    return (op & shim_abi.op_mask) == shim_abi.op_bits ||
+           (shim_abi.kind == SHIM_ABI_OPEN_MPI && shim_known_as(op) == SHIM_IS_OP);
 }
 
 /* Returns true for an operator made by MPI_Op_create; false for MPI_OP_NULL and for handles that
@@ -54,6 +59,8 @@ static inline bool shim_is_own_operator(uintptr_t op)
 {
     if (shim_abi.kind == SHIM_ABI_STANDARD)
         return op >= SHIM_MADE;
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        return op != 0 && shim_known_as(op) == 0;
     return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
 }
 
@@ -62,6 +69,8 @@ static inline bool shim_is_communicator(uintptr_t comm)
 {
     if (shim_abi.kind == SHIM_ABI_STANDARD)
         return comm >= SHIM_MADE || comm == shim_abi.COMM_WORLD || comm == shim_abi.COMM_SELF;
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        return comm != 0 && comm != shim_abi.COMM_NULL;
     return ((uint32_t)comm & 0x3c000000u) == 0x04000000u && comm != shim_abi.COMM_NULL;
 }
 

@@ -86,6 +86,7 @@ int PMPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, M
 int PMPI_Cancel(MPI_Request *request);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int code);
 int PMPI_Comm_compare(MPI_Comm a, MPI_Comm b, int *result);
+int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *made);
 int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made);
 int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy,
                             MPI_Comm_delete_attr_function *delete, int *keyval, void *extra);

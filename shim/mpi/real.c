@@ -260,6 +260,55 @@ int shim_real_abi_version(void)
     return major;
 }
 
+/* Returns true if the library that defines a function is Open MPI: it, or a library that it is
+ * linked with, has a symbol of its name. */
+static bool is_open_mpi(const void *function)
+{
+    Dl_info info;
+    void *handle;
+    bool has;
+
+    if (dladdr(function, &info) == 0 || !info.dli_fname ||
+        !(handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)))
+        return false;
+    has = dlsym(handle, "ompi_mpi_comm_world") && dlsym(handle, "ompi_request_null");
+    dlclose(handle);
+    return has;
+}
+
+/* A program that is linked with Open MPI has copies of the library's data, which the dynamic linker
+ * finds first. If the program has opened the library RTLD_LOCAL, the linker finds none. */
+static void *find_data(void *all, const char *symbol)
+{
+    void *address = dlsym(RTLD_DEFAULT, symbol);
+
+    return address ? address : find(all, symbol, false);
+}
+
+bool shim_real_is_open_mpi(void)
+{
+    struct objects all = {0};
+    void *allreduce;
+    bool is;
+
+    dl_iterate_phdr(collect, &all);
+    is = all.count > 0 && find_into(&all, &allreduce, NULL, "PMPI_Allreduce") &&
+         is_open_mpi(allreduce);
+    objects_free(&all);
+    return is;
+}
+
+bool shim_real_set_open_mpi(void)
+{
+    struct objects all = {0};
+    bool set;
+
+    dl_iterate_phdr(collect, &all);
+    set = all.count > 0 && shim_abi_set_open_mpi(find_data, &all);
+    objects_free(&all);
+    return set;
+}
+
 static void find_dup_fn(const struct objects *all)
 {
     if (shim_abi.kind == SHIM_ABI_STANDARD)
@@ -294,7 +343,8 @@ const char *shim_real_find_pmpi(void)
         if (!find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start"))
             find_into(&all, &shim_real_grequest_start, NULL, "MPIX_Grequest_start");
         find_dup_fn(&all);
-        find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
+        if (shim_abi.kind != SHIM_ABI_OPEN_MPI)
+            find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
         find_iallgatherv_c(&all);
         shim_real_persistent = find_into(&all, &persistent, NULL, "PMPI_Reduce_init");
     }

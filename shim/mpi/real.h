@@ -14,6 +14,7 @@
     X(Cancel)                                                                                      \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_compare)                                                                                \
+    X(Comm_create)                                                                                 \
     X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
     X(Comm_delete_attr)                                                                            \
@@ -81,7 +82,8 @@ typedef int shim_greq_start_fn(MPI_Grequest_query_function *, MPI_Grequest_free_
 extern shim_greq_start_fn *shim_real_grequest_start;
 
 /* Functions of MPI 4. If the library lacks them, create_from_group is NULL, and iallgatherv_c calls
- * PMPI_Iallgatherv (shim/mpi/large.h). */
+ * PMPI_Iallgatherv (shim/mpi/large.h). create_from_group is NULL under Open MPI as well, where it
+ * is slow and hangs if several threads call it. */
 typedef int shim_create_from_group_fn(MPI_Group, const char *, MPI_Info, MPI_Errhandler,
                                       MPI_Comm *);
 typedef int shim_real_iallgatherv_c_fn(const void *, MPI_Count, MPI_Datatype, void *,
@@ -113,6 +115,11 @@ void shim_real_library(char *text, size_t size);
 int shim_real_abi_version(void);
 /* Returns true if the object with the library's MPI_Allreduce is named libmpi_abi. */
 bool shim_real_is_named_abi(void);
+
+/* Returns true if the MPI library is Open MPI. */
+bool shim_real_is_open_mpi(void);
+/* Fills in the table of Open MPI's ABI. Returns false if the library lacks a symbol. */
+bool shim_real_set_open_mpi(void);
 
 /* Returns true if the MPI library says that it takes buffers in the memory of CUDA devices. */
 bool shim_real_is_cuda_aware(void);
