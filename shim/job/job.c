@@ -100,6 +100,7 @@ static void job_end(void)
     if (shim.single != 0 && single != MPI_COMM_NULL)
         shim_real.Comm_free(&single);
     shim.single = 0;
+    shim_comm_free_parent();
     shim_log_close();
 }
 
@@ -125,14 +126,15 @@ static void hook_finalize(void)
 }
 
 /* Takes nonblocking calls over if the program runs at MPI_THREAD_MULTIPLE, by itself or because the
- * user wants it, and if the MPI library can poll requests of the shim. */
+ * user wants it. */
 static void start_requests(void)
 {
     int level = MPI_THREAD_SINGLE;
 
     if (shim.options.progress != CFG_PROGRESS_OFF && shim.options.mode != CFG_MODE_LEARN &&
-        shim_real_grequest_start && shim_real.Query_thread(&level) == MPI_SUCCESS)
+        shim_real.Query_thread(&level) == MPI_SUCCESS)
         shim.takes_requests = level == MPI_THREAD_MULTIPLE;
+    shim.polls_requests = shim.takes_requests && !shim_real_grequest_start;
     if (!shim.takes_requests)
         shim_requests_pass();
     shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;

@@ -106,6 +106,8 @@ int PMPI_Finalized(int *over);
 int PMPI_Get_count(const MPI_Status *status, MPI_Datatype type, int *count);
 int PMPI_Get_library_version(char *text, int *length);
 int PMPI_Grequest_complete(MPI_Request request);
+int PMPI_Grequest_start(MPI_Grequest_query_function *query, MPI_Grequest_free_function *end,
+                        MPI_Grequest_cancel_function *cancel, void *extra, MPI_Request *request);
 int PMPI_Group_compare(MPI_Group a, MPI_Group b, int *result);
 int PMPI_Group_free(MPI_Group *group);
 int PMPI_Group_size(MPI_Group group, int *size);

@@ -32,6 +32,7 @@
     X(Finalized)                                                                                   \
     X(Get_count)                                                                                   \
     X(Grequest_complete)                                                                           \
+    X(Grequest_start)                                                                              \
     X(Group_compare)                                                                               \
     X(Group_free)                                                                                  \
     X(Group_size)                                                                                  \
@@ -73,7 +74,8 @@ struct shim_real {
 
 extern struct shim_real shim_real;
 
-/* MPICH's extension; NULL if the library lacks it. */
+/* MPICH's extension, whose requests the library polls; NULL if the library lacks it, as Open MPI
+ * does. */
 typedef int shim_greq_poll_fn(void *, MPI_Status *);
 typedef int shim_greq_wait_fn(int, void **, double, MPI_Status *);
 typedef int shim_greq_start_fn(MPI_Grequest_query_function *, MPI_Grequest_free_function *,

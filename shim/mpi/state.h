@@ -61,6 +61,13 @@ typedef int shim_finalize_fn(void);
 typedef int shim_request_get_status_fn(uintptr_t request, int *flag, void *status);
 typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free, MPI_Start */
 typedef int shim_startall_fn(int, void *requests);
+typedef int shim_wait_fn(void *request, void *status);
+typedef int shim_test_fn(void *request, int *done, void *status);
+typedef int shim_waitall_fn(int, void *requests, void *statuses);
+typedef int shim_testall_fn(int, void *requests, int *done, void *statuses);
+typedef int shim_waitany_fn(int, void *requests, int *index, void *status);
+typedef int shim_testany_fn(int, void *requests, int *index, int *done, void *status);
+typedef int shim_some_fn(int, void *requests, int *ended, int *indices, void *statuses);
 typedef int shim_op_free_fn(void *op);
 typedef int shim_ireduce_fn(const void *, void *, int, uintptr_t, uintptr_t, int, uintptr_t,
                             void *request);
@@ -107,6 +114,14 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
     X(pmpi_request_get_status, shim_request_get_status_fn, PMPI_Request_get_status)                \
     X(cancel, shim_request_fn, MPI_Cancel)                                                         \
     X(request_free, shim_request_fn, MPI_Request_free)                                             \
+    X(wait, shim_wait_fn, MPI_Wait)                                                                \
+    X(test, shim_test_fn, MPI_Test)                                                                \
+    X(waitall, shim_waitall_fn, MPI_Waitall)                                                       \
+    X(testall, shim_testall_fn, MPI_Testall)                                                       \
+    X(waitany, shim_waitany_fn, MPI_Waitany)                                                       \
+    X(testany, shim_testany_fn, MPI_Testany)                                                       \
+    X(waitsome, shim_some_fn, MPI_Waitsome)                                                        \
+    X(testsome, shim_some_fn, MPI_Testsome)                                                        \
     X(op_create, shim_op_create_fn, MPI_Op_create)                                                 \
     X(op_free, shim_op_free_fn, MPI_Op_free)                                                       \
     X(pmpi_op_free, shim_op_free_fn, PMPI_Op_free)                                                 \
@@ -321,6 +336,7 @@ struct shim_state {
     atomic_uint_fast64_t numbers; /* number of first contacts that this process has led */
     bool hides_errors;            /* the library returns MPI_SUCCESS after a handler: MPICH 5 */
     uintptr_t single;             /* communicator of this rank alone; 0: not made */
+    uintptr_t parent;             /* Open MPI: parent of private communicators; 0: none */
     pthread_mutex_t single_lock;
     struct shim_pair pairs[SHIM_PAIRS]; /* under single_lock; type 0: none */
     unsigned next_pair;
@@ -348,6 +364,8 @@ struct shim_state {
     /* Nonblocking calls. */
     bool takes_requests; /* known once the job has started */
     bool own_thread;     /* PROGRESS=thread */
+    /* the MPI library does not poll requests of this library: MPI_Wait and the like do */
+    bool polls_requests;
     /* this rank can serve partial calls; known once the job has started */
     bool serves_partial;
     atomic_bool partial_off_logged; /* a warning says that QUORUM is off */

@@ -1,6 +1,7 @@
 /* Requests of nonblocking calls: MPICH's extended generalized requests, which every completion call
  * polls (MPIX_Grequest_start; in MPICH 4.0.2, MPI_Wait calls poll_fn in a loop and MPI_Waitall
- * calls wait_fn, both without a lock of the library). */
+ * calls wait_fn, both without a lock of the library). Where there are none, as in Open MPI, plain
+ * generalized requests, which shim/entry/completion.c polls. */
 #include "shim/task/request.h"
 
 #include <sched.h>
@@ -76,8 +77,8 @@ static void complete(struct shim_task *task)
 }
 
 /* Completes finished tasks. A task with an error is left to the application's own poll: its handler
- * must run in the application's thread, and not under MPI's lock, as it would if MPI asked for the
- * status (on_query). */
+ * must run in the application's thread, and not under MPI's lock, as it would if MPICH asked for
+ * the status (on_query). Open MPI asks in the application's thread without a lock. */
 void shim_request_deliver(struct shim_task *finished)
 {
     while (finished) {
@@ -89,7 +90,7 @@ void shim_request_deliver(struct shim_task *finished)
         shim_layout_let_go(task);
         if (task->call.staged)
             shim_staged_free(task->call.staged);
-        if (task->status < 0 || task->err != MPI_SUCCESS)
+        if (shim_real_grequest_start && (task->status < 0 || task->err != MPI_SUCCESS))
             atomic_store(&task->failed, true);
         else {
             complete(task);
@@ -109,6 +110,34 @@ static void raise_failed(struct shim_task *task)
     }
 }
 
+/* What this thread's call of the MPI library, which completes requests, has found. */
+static _Thread_local struct {
+    bool inside;
+    int code;
+} completion;
+
+void shim_request_begin_end(void)
+{
+    completion.inside = true;
+    completion.code = MPI_SUCCESS;
+}
+
+int shim_request_end_end(int err)
+{
+    completion.inside = false;
+    return err == MPI_SUCCESS ? completion.code : err;
+}
+
+/* Returns what the MPI library hears of the code of a task. Open MPI would raise it on
+ * MPI_COMM_WORLD: the caller of the library returns it instead. */
+static int code_for_library(int code)
+{
+    if (!completion.inside || code == MPI_SUCCESS)
+        return code;
+    completion.code = code;
+    return MPI_SUCCESS;
+}
+
 /* Fills in the status of the MPI library's own collectives: no message is behind it. */
 static int on_query(void *state, MPI_Status *status)
 {
@@ -116,7 +145,7 @@ static int on_query(void *state, MPI_Status *status)
     shim_real.Status_set_cancelled(status, 0);
     shim_abi_no_message(status, MPI_UNDEFINED);
     shim_task_raise(state);
-    return shim_task_code(state);
+    return code_for_library(shim_task_code(state));
 }
 
 static int on_free(void *state)
@@ -187,6 +216,27 @@ static int on_wait(int count, void **states, double timeout, MPI_Status *status)
     return MPI_SUCCESS;
 }
 
+bool shim_request_turn(const void *request)
+{
+    struct shim_task *task;
+
+    pthread_mutex_lock(&shim.requests_lock);
+    task = find(shim_abi_load(request));
+    pthread_mutex_unlock(&shim.requests_lock);
+    if (!task || atomic_load(&task->completed))
+        return false;
+    turn(task);
+    return true;
+}
+
+static int start_request(struct shim_task *task)
+{
+    if (shim_real_grequest_start)
+        return shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, task,
+                                        &task->request);
+    return shim_real.Grequest_start(on_query, on_free, on_cancel, task, &task->request);
+}
+
 struct shim_task *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
                                      enum ss_type type, enum ss_op sum, void *request)
 {
@@ -194,9 +244,7 @@ struct shim_task *shim_request_start(const struct shim_call *call, struct shim_c
 
     if (!task)
         return NULL;
-    if (!shim_task_init(task, call, comm, type, sum, false) ||
-        shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, task,
-                                 &task->request) != MPI_SUCCESS) {
+    if (!shim_task_init(task, call, comm, type, sum, false) || start_request(task) != MPI_SUCCESS) {
         shim_layout_let_go(task);
         shim_task_close(task);
         free(task);
@@ -232,8 +280,13 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
 static int native_objection(bool cancel)
 {
     MPI_Request request = 0;
-    int err = shim_real.Ibarrier(MPI_COMM_SELF, &request);
+    int err;
 
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI) { /* where a barrier of one rank has ended at once */
+        shim_real.Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_REQUEST);
+        return MPI_ERR_REQUEST;
+    }
+    err = shim_real.Ibarrier(MPI_COMM_SELF, &request);
     if (err != MPI_SUCCESS)
         return err;
     err = cancel ? shim_real.Cancel(&request) : shim_real.Request_free(&request);

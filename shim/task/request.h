@@ -10,6 +10,14 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
 /* Handles MPI_Cancel and MPI_Request_free of such a request. */
 int shim_request_call(shim_request_fn *next, void *request, bool cancel);
 
+/* Makes a turn for a request if it is of this library and has not ended. Returns false if there is
+ * nothing to wait for. */
+bool shim_request_turn(const void *request);
+/* Begin and end a call of the MPI library that may complete requests of this library. The second
+ * returns the code of a call that has ended with an error, and otherwise `err`. */
+void shim_request_begin_end(void);
+int shim_request_end_end(int err);
+
 /* Handles MPI_Op_free of an operator of the program while a reduction may wait for its post. */
 int shim_own_op_free(shim_op_free_fn *next, void *op);
 

