@@ -69,7 +69,8 @@ static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen,
         {SS_WHY_TYPE, "have a datatype or operator that is not served (served are float, double, "
                       "integers of 4 and 8 bytes, MPI_SUM)"},
         {SS_WHY_BUFFER,
-         "have a buffer that is not served (NULL, or one for sending and receiving)"},
+         "have a buffer that is not served (NULL, one for sending and receiving, or parts of "
+         "different sizes)"},
         {SS_WHY_COMMUNICATOR, "are on a communicator that is not served"},
     };
     uint64_t small = atomic_load(&stats->passed[SS_WHY_SMALL]);

@@ -13,7 +13,7 @@ enum ss_reason {
     SS_WHY_SMALL,        /* count below MIN_COUNT */
     SS_WHY_TYPE,         /* datatype or operator is not one of ours */
     SS_WHY_COMMUNICATOR, /* one rank, intercommunicator, or no private communicator to be had */
-    SS_WHY_BUFFER,       /* NULL, aliased or misplaced IN_PLACE buffer */
+    SS_WHY_BUFFER,       /* NULL, aliased or misplaced IN_PLACE buffer, or unequal parts */
     SS_WHY_FIRST,        /* first eligible call on its communicator */
     SS_WHY_SETTINGS,     /* options differ between ranks */
     SS_WHY_OFF,          /* a rank switched the library off by MPI_Pcontrol */

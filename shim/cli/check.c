@@ -41,10 +41,15 @@ struct check {
         "mpi_" lower "_f08ts_", "mpi_" lower "_f08_", "mpi_" lower "_f08ts_large_"
 
 static const char *const reductions[] = {
-    FORMS("Allreduce", "allreduce"),     "MPI_ALLREDUCE",
-    FORMS("Iallreduce", "iallreduce"),   FORMS("Allgather", "allgather"),
-    FORMS("Allgatherv", "allgatherv"),   FORMS("Iallgather", "iallgather"),
-    FORMS("Iallgatherv", "iallgatherv"), FORMS("Reduce_scatter_block", "reduce_scatter_block"),
+    FORMS("Allreduce", "allreduce"),
+    "MPI_ALLREDUCE",
+    FORMS("Iallreduce", "iallreduce"),
+    FORMS("Allgather", "allgather"),
+    FORMS("Allgatherv", "allgatherv"),
+    FORMS("Iallgather", "iallgather"),
+    FORMS("Iallgatherv", "iallgatherv"),
+    FORMS("Reduce_scatter_block", "reduce_scatter_block"),
+    FORMS("Reduce_scatter", "reduce_scatter"),
     FORMS("Reduce", "reduce"),
 };
 static const char *const nonblocking[] = {
@@ -54,7 +59,6 @@ static const char *const nonblocking[] = {
 };
 static const char *const not_taken_over[] = {
     FORMS("Allreduce_init", "allreduce_init"),
-    FORMS("Reduce_scatter", "reduce_scatter"),
     FORMS("Ireduce", "ireduce"),
     FORMS("Ireduce_scatter_block", "ireduce_scatter_block"),
 };

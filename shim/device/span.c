@@ -99,18 +99,35 @@ static bool gathers(const struct shim_call *call, int ranks, struct elements *in
     return !__builtin_mul_overflow(call->count, (int64_t)ranks, &out->last);
 }
 
-static bool reduces(const struct shim_call *call, int ranks, bool two_groups, struct elements *in,
+/* Sets the elements of all parts, and those of this rank's; in place the receive buffer has all. */
+static bool scatters(const struct shim_call *call, int ranks, struct elements *in,
+                     struct elements *out)
+{
+    const bool in_place = shim_in_place(call);
+    int64_t part = call->count, all = 0;
+    int rank = 0;
+
+    if (call->counts && shim_real.Comm_rank((MPI_Comm)call->comm, &rank) != MPI_SUCCESS)
+        return false;
+    for (int r = 0; r < ranks; r++) {
+        const int64_t count = call->counts ? entry(call->counts, call->large, r) : call->count;
+
+        if (count < 0 || __builtin_add_overflow(all, count, &all))
+            return false;
+        part = r == rank ? count : part;
+    }
+    *in = (struct elements){0, in_place ? 0 : all, true};
+    *out = (struct elements){0, in_place ? all : part, true};
+    return true;
+}
+
+static bool reduces(const struct shim_call *call, bool two_groups, struct elements *in,
                     struct elements *out)
 {
     int rank = -1;
     bool gets = true, gives = !shim_in_place(call);
 
     *in = *out = (struct elements){0, call->count, true};
-    if (call->kind == SS_KIND_REDUCE_SCATTER &&
-        __builtin_mul_overflow(call->count, (int64_t)ranks, &in->last))
-        return false;
-    if (call->kind == SS_KIND_REDUCE_SCATTER && !gives)
-        out->last = in->last;
     if (call->kind == SS_KIND_REDUCE) {
         if (!two_groups && shim_real.Comm_rank((MPI_Comm)call->comm, &rank) != MPI_SUCCESS)
             return false;
@@ -126,16 +143,20 @@ bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shi
 {
     const bool gather = call->kind == SS_KIND_ALLGATHER;
     struct elements in, out;
-    bool two_groups = false;
+    bool two_groups = false, known;
     int ranks = 1;
 
     if (call->count < 0 || (call->send_count < 0 && !shim_in_place(call)))
         return false;
     if (call->kind != SS_KIND_ALLREDUCE && (ranks = ranks_of(call, &two_groups)) == 0)
         return false;
-    return (gather ? gathers(call, ranks, &in, &out)
-                   : reduces(call, ranks, two_groups, &in, &out)) &&
-           span_of(gather ? call->send_type : call->type, in, send) &&
+    if (gather)
+        known = gathers(call, ranks, &in, &out);
+    else if (call->kind == SS_KIND_REDUCE_SCATTER)
+        known = scatters(call, ranks, &in, &out);
+    else
+        known = reduces(call, two_groups, &in, &out);
+    return known && span_of(gather ? call->send_type : call->type, in, send) &&
            span_of(call->type, out, recv);
 }
 

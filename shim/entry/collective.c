@@ -1,5 +1,5 @@
 /* Decides which allgathers, reduce_scatters and reduces are eligible. In MPI, all ranks have the
- * same bytes of an allgather, but not the same datatypes; of a reduction they have the same count,
+ * same bytes of an allgather, but not the same datatypes; of a reduction they have the same counts,
  * datatype and operator. */
 #include <limits.h>
 
@@ -52,6 +52,9 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
             *call->small = (struct shim_small){words, shim_bytes(call, size)};
         return false;
     }
+    *reason = SS_WHY_BUFFER;
+    if (call->kind == SS_KIND_REDUCE_SCATTER && !shim_parts_are_equal(call, size))
+        return false;
     *reason = SS_WHY_TYPE; /* larger than one window */
     return shim_bytes(call, size) <= INT_MAX;
 }

@@ -18,6 +18,8 @@ EXPORT shim_iallgatherv_fn MPI_Iallgatherv;
 EXPORT shim_iallgatherv_c_fn MPI_Iallgatherv_c;
 EXPORT shim_allreduce_fn MPI_Reduce_scatter_block;
 EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
+EXPORT shim_reduce_scatterv_fn MPI_Reduce_scatter;
+EXPORT shim_reduce_scatterv_c_fn MPI_Reduce_scatter_c;
 EXPORT shim_reduce_fn MPI_Reduce;
 EXPORT shim_reduce_c_fn MPI_Reduce_c;
 EXPORT shim_pcontrol_fn MPI_Pcontrol;
@@ -57,7 +59,9 @@ EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_statu
                                      .large = is_large,                                            \
                                      .kind = SS_KIND_ALLGATHER,                                    \
                                      __VA_ARGS__})
-#define SLICES .counts = counts, .displs = displs
+#define SLICES .counts = counts, .displs = displs, .listed = true
+/* A reduce_scatter with a list of counts is served if they are equal. */
+#define PARTS .kind = SS_KIND_REDUCE_SCATTER, .counts = counts, .listed = true
 
 /* ---- the collectives ---- */
 
@@ -301,6 +305,44 @@ int MPI_Reduce_scatter_block_c(const void *send, void *recv, int64_t count, uint
     if (little_c(count, 0x4c000400, comm) && shim_are_plain(send, recv))
         return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
     return slow_reduce_scatter_c(send, recv, count, type, op, comm);
+}
+
+SLOW slow_reduce_scatterv(const void *send, void *recv, const int *counts, uintptr_t type,
+                          uintptr_t op, uintptr_t comm)
+{
+    const int count = counts ? *counts : 0;
+
+    if ((all_pass() || (counts && little(count, 0x4c000400, comm))) &&
+        on_host(send, type, recv, type))
+        return shim.next.reduce_scatterv(send, recv, counts, type, op, comm);
+    return shim_collective(REDUCTION(false, PARTS), NULL);
+}
+
+int MPI_Reduce_scatter(const void *send, void *recv, const int *counts, uintptr_t type,
+                       uintptr_t op, uintptr_t comm)
+{
+    if (counts && little(*counts, 0x4c000400, comm) && shim_are_plain(send, recv))
+        return shim.next.reduce_scatterv(send, recv, counts, type, op, comm);
+    return slow_reduce_scatterv(send, recv, counts, type, op, comm);
+}
+
+SLOW slow_reduce_scatterv_c(const void *send, void *recv, const int64_t *counts, uintptr_t type,
+                            uintptr_t op, uintptr_t comm)
+{
+    const int64_t count = counts ? *counts : 0;
+
+    if ((all_pass() || (counts && little_c(count, 0x4c000400, comm))) &&
+        on_host(send, type, recv, type))
+        return shim.next.reduce_scatterv_c(send, recv, counts, type, op, comm);
+    return shim_collective(REDUCTION(true, PARTS), NULL);
+}
+
+int MPI_Reduce_scatter_c(const void *send, void *recv, const int64_t *counts, uintptr_t type,
+                         uintptr_t op, uintptr_t comm)
+{
+    if (counts && little_c(*counts, 0x4c000400, comm) && shim_are_plain(send, recv))
+        return shim.next.reduce_scatterv_c(send, recv, counts, type, op, comm);
+    return slow_reduce_scatterv_c(send, recv, counts, type, op, comm);
 }
 
 SLOW slow_reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,

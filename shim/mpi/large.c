@@ -237,6 +237,19 @@ int shim_large_allgatherv_c(const void *send, int64_t send_count, uintptr_t send
     return err;
 }
 
+int shim_large_reduce_scatterv_c(const void *send, void *recv, const int64_t *counts,
+                                 uintptr_t type, uintptr_t op, uintptr_t comm)
+{
+    struct lists lists;
+    int err = lists_make(&lists, counts, counts, shim_large.comm_size, comm);
+
+    if (err != 0)
+        return err;
+    err = shim.next.reduce_scatterv(send, recv, lists.counts, type, op, comm);
+    free(lists.counts);
+    return err;
+}
+
 /* ---- lists of nonblocking calls ----
  *
  * They must live until the request ends, and MPI_Wait is not wrapped. Two active requests never

@@ -27,10 +27,11 @@ struct shim_large {
 /* Set together with shim.next. */
 extern struct shim_large shim_large;
 
-/* Blocking reductions larger than an int are cut into windows. Every other call that does not fit
- * raises MPI_ERR_COUNT on its communicator and returns it. */
+/* Blocking reductions with one count that is larger than an int are cut into windows. Every other
+ * call that does not fit raises MPI_ERR_COUNT on its communicator and returns it. */
 shim_allreduce_c_fn shim_large_allreduce_c;
 shim_allreduce_c_fn shim_large_reduce_scatter_c;
+shim_reduce_scatterv_c_fn shim_large_reduce_scatterv_c;
 shim_reduce_c_fn shim_large_reduce_c;
 shim_iallreduce_c_fn shim_large_iallreduce_c;
 shim_iallreduce_c_fn shim_large_iscan_c;

@@ -27,6 +27,13 @@ static int reduce_scatter(const struct shim_call *c)
     return shim.next.reduce_scatter(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
 }
 
+static int reduce_scatterv(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.reduce_scatterv_c(c->send, c->recv, c->counts, c->type, c->op, c->comm);
+    return shim.next.reduce_scatterv(c->send, c->recv, c->counts, c->type, c->op, c->comm);
+}
+
 static int reduce(const struct shim_call *c)
 {
     if (c->large)
@@ -38,9 +45,9 @@ int shim_pass(const struct shim_call *c)
 {
     switch (c->kind) {
     case SS_KIND_ALLGATHER:
-        return c->counts ? allgatherv(c) : allgather(c);
+        return c->listed ? allgatherv(c) : allgather(c);
     case SS_KIND_REDUCE_SCATTER:
-        return reduce_scatter(c);
+        return c->listed ? reduce_scatterv(c) : reduce_scatter(c);
     case SS_KIND_REDUCE:
         return reduce(c);
     default:
@@ -113,7 +120,7 @@ int shim_ipass(const struct shim_call *c, void *request)
         break;
     }
     if (c->kind == SS_KIND_ALLGATHER)
-        return c->counts ? iallgatherv(c, request) : iallgather(c, request);
+        return c->listed ? iallgatherv(c, request) : iallgather(c, request);
     if (c->large)
         return shim.next.iallreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm, request);
     return shim.next.iallreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm, request);

@@ -20,7 +20,7 @@
 #include "shim/mpi/site.h"
 
 /* Version of the messages between ranks; part of the settings hash. */
-enum { SHIM_PROTOCOL = 13 };
+enum { SHIM_PROTOCOL = 14 };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"
@@ -73,6 +73,10 @@ typedef int shim_ireduce_fn(const void *, void *, int, uintptr_t, uintptr_t, int
                             void *request);
 typedef int shim_ireduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, int, uintptr_t,
                               void *request);
+typedef int shim_reduce_scatterv_fn(const void *, void *, const int *, uintptr_t, uintptr_t,
+                                    uintptr_t);
+typedef int shim_reduce_scatterv_c_fn(const void *, void *, const int64_t *, uintptr_t, uintptr_t,
+                                      uintptr_t);
 typedef int shim_ireduce_scatter_fn(const void *, void *, const int *, uintptr_t, uintptr_t,
                                     uintptr_t, void *request);
 typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uintptr_t, uintptr_t,
@@ -88,6 +92,7 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
     X(iallgather_c, shim_iallgather_c_fn, MPI_Iallgather_c)                                        \
     X(iallgatherv_c, shim_iallgatherv_c_fn, MPI_Iallgatherv_c)                                     \
     X(reduce_scatter_c, shim_allreduce_c_fn, MPI_Reduce_scatter_block_c)                           \
+    X(reduce_scatterv_c, shim_reduce_scatterv_c_fn, MPI_Reduce_scatter_c)                          \
     X(reduce_c, shim_reduce_c_fn, MPI_Reduce_c)                                                    \
     X(ireduce_c, shim_ireduce_c_fn, MPI_Ireduce_c)                                                 \
     X(iscan_c, shim_iallreduce_c_fn, MPI_Iscan_c)                                                  \
@@ -102,6 +107,7 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
     X(iallgather, shim_iallgather_fn, MPI_Iallgather)                                              \
     X(iallgatherv, shim_iallgatherv_fn, MPI_Iallgatherv)                                           \
     X(reduce_scatter, shim_allreduce_fn, MPI_Reduce_scatter_block)                                 \
+    X(reduce_scatterv, shim_reduce_scatterv_fn, MPI_Reduce_scatter)                                \
     X(reduce, shim_reduce_fn, MPI_Reduce)                                                          \
     X(init, shim_init_fn, MPI_Init)                                                                \
     X(pmpi_init, shim_init_fn, PMPI_Init)                                                          \
@@ -167,7 +173,8 @@ enum shim_own {
 struct shim_call {
     const void *send;
     void *recv;
-    int64_t count;  /* reduce_scatter and allgather: elements of the receive buffer, per rank */
+    int64_t count;  /* reduce_scatter and allgather: elements of the receive buffer, per rank; of
+                     * the first rank in an MPI_Reduce_scatter */
     uintptr_t type; /* type of the receive buffer */
     uintptr_t op;
     uintptr_t comm;
@@ -176,11 +183,12 @@ struct shim_call {
     enum ss_kind kind;
     enum shim_own own;
     int root; /* reduce */
-    /* Allgather. counts and displs belong to allgatherv: int, or int64_t if `large`. counts also
-     * belongs to SHIM_OWN_IREDUCE_SCATTER. */
-    int64_t send_count;
-    uintptr_t send_type;
+    /* Lists of int, or of int64_t if `large`: counts of an allgatherv, an MPI_Reduce_scatter and
+     * SHIM_OWN_IREDUCE_SCATTER, displs of an allgatherv. */
     const void *counts, *displs;
+    bool listed; /* an allgatherv or MPI_Reduce_scatter, also if the program's list is NULL */
+    int64_t send_count; /* allgather */
+    uintptr_t send_type;
     bool on_device;             /* nonblocking: a buffer is in device memory */
     struct shim_staged *staged; /* of buffers in device memory, or NULL; owned by a nonblocking
                                  * operation */

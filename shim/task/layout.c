@@ -87,7 +87,7 @@ uint64_t shim_bytes(const struct shim_call *call, int size)
 {
     uint64_t elements = (uint64_t)call->count, bytes;
 
-    if (call->kind == SS_KIND_ALLGATHER && call->counts) {
+    if (call->counts) {
         elements = 0;
         for (int r = 0; r < size; r++) {
             int64_t count = entry(call->counts, call->large, r);
@@ -110,6 +110,14 @@ uint64_t shim_even_bytes(const struct shim_call *call, int size)
         even.count = entry(call->counts, call->large, 0);
     even.counts = NULL;
     return shim_bytes(&even, size);
+}
+
+bool shim_parts_are_equal(const struct shim_call *call, int size)
+{
+    for (int r = 0; call->counts && r < size; r++)
+        if (entry(call->counts, call->large, r) != call->count)
+            return false;
+    return true;
 }
 
 /* Sets the first elements of the slices. Returns false if the slices do not follow one another in

@@ -102,8 +102,10 @@ void shim_task_raise(struct shim_task *task);
 /* shim/task/layout.c: returns the bytes that a call of another kind moves or reduces on `size`
  * ranks, equal on all ranks; 0 if they are unknown. */
 uint64_t shim_bytes(const struct shim_call *call, int size);
-/* Returns the same as if each rank's slice of an allgatherv were as long as the first rank's. */
+/* Returns the same as if each rank's slice were as long as the first rank's. */
 uint64_t shim_even_bytes(const struct shim_call *call, int size);
+/* Returns false for a reduce_scatter whose ranks get different numbers of elements. */
+bool shim_parts_are_equal(const struct shim_call *call, int size);
 /* Sets words, parts and cannot. */
 void shim_layout(struct shim_task *task);
 

@@ -127,6 +127,13 @@ MPI(Reduce_scatter_block, const void *send, void *recv, int count, handle type, 
     return tell("scatter", send, recv, count) < 0 || type + op + comm == 0;
 }
 
+MPI(Reduce_scatter, const void *send, void *recv, const int *counts, handle type, handle op,
+    handle comm)
+{
+    return tell("scatter with counts", send, recv, counts ? counts[0] : -1) < 0 ||
+           type + op + comm == 0;
+}
+
 #define POST(name)                                                                                 \
     MPI(name, const void *send, void *recv, int count, handle type, handle op, handle comm,        \
         void *request)                                                                             \

@@ -32,7 +32,7 @@ within 30 nm -D --defined-only "$LIB"
 awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
 {
     printf '%s\n' MPI_Allreduce MPI_Iallreduce MPI_Allgather MPI_Iallgather MPI_Allgatherv \
-        MPI_Iallgatherv MPI_Reduce_scatter_block MPI_Reduce MPI_Ireduce MPI_Iscan MPI_Iexscan \
+        MPI_Iallgatherv MPI_Reduce_scatter_block MPI_Reduce_scatter MPI_Reduce MPI_Ireduce MPI_Iscan MPI_Iexscan \
         MPI_Ireduce_scatter_block MPI_Ireduce_scatter |
         sed 'p; s/$/_c/'
     printf '%s\n' MPI_Pcontrol MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread \

@@ -24,6 +24,7 @@ cat >"$WORK/large.c" <<'END'
 typedef uintptr_t word;
 int MPI_Allreduce_c(word send, word recv, int64_t n, word type, word op, word comm);
 int MPI_Reduce_scatter_block_c(word send, word recv, int64_t n, word type, word op, word comm);
+int MPI_Reduce_scatter_c(word send, word recv, int64_t *counts, word type, word op, word comm);
 int MPI_Reduce_c(word send, word recv, int64_t n, word type, word op, int root, word comm);
 int MPI_Iallreduce_c(word send, word recv, int64_t n, word type, word op, word comm, void *request);
 int MPI_Iscan_c(word send, word recv, int64_t n, word type, word op, word comm, void *request);
@@ -75,6 +76,7 @@ static void reduce(int64_t n, void *request)
 int main(void)
 {
     uint64_t request[50], one = UINT64_MAX;
+    int64_t few[2] = {10, 20}, many[2] = {1, LARGE};
     size_t before;
     int err = 0, handle = atoi(getenv("OLD_MPI_HANDLE"));
 
@@ -88,11 +90,15 @@ int main(void)
     for (word rank = 0; rank < 2; rank++)
         err |= MPI_Reduce_scatter_block_c(1, TO, LARGE, 4, 3, 2 + rank);
     err |= MPI_Reduce_scatter_block_c(FROM, TO, LARGE, 4, 3, 3);
+    err |= MPI_Reduce_scatter_c(FROM, TO, few, 4, 3, 2);
+    err |= MPI_Reduce_scatter_c(FROM, TO, NULL, 4, 3, 2);
     err |= MPI_Allgather_c(1, INT64_MAX, 4, TO, 10, 4, 2);
     printf("errors so far: %d\n", err);
     err = MPI_Iallreduce_c(FROM, TO, LARGE, 4, 3, 2, &one);
     printf("then: %d\n", err);
     err = MPI_Allgather_c(FROM, LARGE, 4, TO, 10, 4, 3);
+    printf("then: %d\n", err);
+    err = MPI_Reduce_scatter_c(FROM, TO, many, 4, 3, 3);
     printf("then: %d\n", err);
 
     reduce(10, &one);
@@ -143,9 +149,13 @@ to 0: reduce send 10200000000 recv 20200000000 count 5
 to 1: reduce send 10200000014 recv 20000000000 count 1073741824
 to 1: reduce send 10300000014 recv 20100000000 count 1073741824
 to 1: reduce send 10400000014 recv 20200000000 count 5
+scatter with counts send 10000000000 recv 20000000000 count 10
+scatter with counts send 10000000000 recv 20000000000 count -1
 0: allgather send 1 recv 20000000000 count 10
 errors so far: 0
 error 2 on 2
+then: 2
+error 2 on 3
 then: 2
 error 2 on 3
 then: 2
@@ -241,7 +251,7 @@ bare 2 names
 cp "$WORK/out" "$WORK/bare"
 tap_passed "names on MPICH, bare"
 preloaded 2 names
-calls 39
+calls 42
 same "names on MPICH, preloaded: the same"
 sparse_calls 20
 tap "$?" "... and its calls are made sparse"
@@ -258,7 +268,7 @@ if command -v mpicc.openmpi >"$WORK/out" && command -v mpirun.openmpi >"$WORK/ou
     for disable in 0 1; do
         within 60 "${OPEN[@]}" -n 2 -x "LD_PRELOAD=$LIB" -x "SPARSESHIM_DISABLE=$disable" \
             -x SPARSESHIM_MIN_COUNT "$WORK/names"
-        calls 39
+        calls 42
         same "names on Debian's Open MPI, DISABLE=$disable: all that are found work"
     done
 else
@@ -325,7 +335,7 @@ if have_wheels mpich3-venv mpich==3.4.3.post1; then
     cp "$WORK/out" "$WORK/bare"
     for progress in auto watchdog; do
         SPARSESHIM_PROGRESS=$progress within 60 "${MPICH3[@]}" -genv LD_PRELOAD "$LIB" "$PROGRAMS/names"
-        calls 39
+        calls 42
         same "names on MPICH 3.4, PROGRESS=$progress: all that are found work"
         sparse_calls 20
         tap "$?" "... and calls are made sparse"

@@ -45,27 +45,19 @@ static const char *const mistake_names[] = {
 };
 
 static const char *const call_names[] = {
-    "allreduce",
-    "iallreduce",
-    "allgather",
-    "iallgather",
-    "allgatherv",
-    "iallgatherv",
-    "reduce",
-    "reduce_scatter_block",
-    "allreduce_init",
-    "allreduce_c",
-    "iallreduce_c",
-    "allgather_c",
-    "iallgather_c",
-    "allgatherv_c",
-    "iallgatherv_c",
-    "reduce_c",
-    "reduce_scatter_block_c",
-    "allreduce_init_c",
+    "allreduce",        "iallreduce",
+    "allgather",        "iallgather",
+    "allgatherv",       "iallgatherv",
+    "reduce",           "reduce_scatter_block",
+    "reduce_scatter",   "allreduce_init",
+    "allreduce_c",      "iallreduce_c",
+    "allgather_c",      "iallgather_c",
+    "allgatherv_c",     "iallgatherv_c",
+    "reduce_c",         "reduce_scatter_block_c",
+    "reduce_scatter_c", "allreduce_init_c",
 };
 
-enum { KINDS = 9 };
+enum { KINDS = 10, INIT = 9 };
 
 struct arguments {
     const void *send;
@@ -142,10 +134,16 @@ static struct arguments with(enum mistake mistake, bool gathers)
     return a;
 }
 
+/* The count of a reduce_scatter, whose send buffer has the elements of all ranks. */
+static int part_of(const struct arguments *a)
+{
+    return a->count > 0 ? a->count / edge.size : a->count;
+}
+
 static int make(int kind, const struct arguments *a, MPI_Request *request)
 {
     for (int r = 0; r < edge.size; r++)
-        counts[r] = a->count;
+        counts[r] = kind == 8 ? part_of(a) : a->count;
     switch (kind) {
     case 0:
         return MPI_Allreduce(a->send, a->recv, a->count, a->type, a->op, a->comm);
@@ -165,11 +163,11 @@ static int make(int kind, const struct arguments *a, MPI_Request *request)
     case 6:
         return MPI_Reduce(a->send, a->recv, a->count, a->type, a->op, a->root, a->comm);
     case 7:
-        return MPI_Reduce_scatter_block(a->send, a->recv,
-                                        a->count > 0 ? a->count / edge.size : a->count, a->type,
-                                        a->op, a->comm);
-#if MPI_VERSION >= 4
+        return MPI_Reduce_scatter_block(a->send, a->recv, part_of(a), a->type, a->op, a->comm);
     case 8:
+        return MPI_Reduce_scatter(a->send, a->recv, counts, a->type, a->op, a->comm);
+#if MPI_VERSION >= 4
+    case INIT:
         return MPI_Allreduce_init(a->send, a->recv, a->count, a->type, a->op, a->comm,
                                   MPI_INFO_NULL, request);
 #endif
@@ -185,7 +183,7 @@ static int make_large(int kind, const struct arguments *a, MPI_Request *request)
     MPI_Aint places[64];
 
     for (int r = 0; r < edge.size; r++) {
-        many[r] = a->count;
+        many[r] = kind == 8 ? part_of(a) : a->count;
         places[r] = displs[r];
     }
     switch (kind) {
@@ -212,10 +210,10 @@ static int make_large(int kind, const struct arguments *a, MPI_Request *request)
     case 6:
         return MPI_Reduce_c(a->send, a->recv, a->count, a->type, a->op, a->root, a->comm);
     case 7:
-        return MPI_Reduce_scatter_block_c(a->send, a->recv,
-                                          a->count > 0 ? a->count / edge.size : a->count, a->type,
-                                          a->op, a->comm);
+        return MPI_Reduce_scatter_block_c(a->send, a->recv, part_of(a), a->type, a->op, a->comm);
     case 8:
+        return MPI_Reduce_scatter_c(a->send, a->recv, many, a->type, a->op, a->comm);
+    case INIT:
         return MPI_Allreduce_init_c(a->send, a->recv, a->count, a->type, a->op, a->comm,
                                     MPI_INFO_NULL, request);
     default:
@@ -236,7 +234,7 @@ static void try_mistake(int call, enum mistake mistake)
     bool has = request != MPI_REQUEST_NULL;
     int end = MPI_SUCCESS;
 
-    if (code == MPI_SUCCESS && kind != 8)
+    if (code == MPI_SUCCESS && kind != INIT)
         end = MPI_Wait(&request, MPI_STATUS_IGNORE);
     else if (code == MPI_SUCCESS && has)
         MPI_Request_free(&request);

@@ -20,7 +20,14 @@
 
 #include "tests/mpi/support/input.h"
 
-enum { RP_SLOTS = 10, RP_PENDING = 64, RP_KEYS = 3, RP_DEPTH = 16, RP_GUARD = 32 };
+enum {
+    RP_SLOTS = 10,
+    RP_PENDING = 64,
+    RP_KEYS = 3,
+    RP_DEPTH = 16,
+    RP_GUARD = 32,
+    RP_MOST_RANKS = 64
+};
 
 /* A communicator of the program. All ranks agree on the slots in use; a rank that is not a member
  * has MPI_COMM_NULL in its slot. */

@@ -215,6 +215,7 @@ enum rp_reduction {
     RP_IREDUCE,
     RP_SCATTER_BLOCK,
     RP_ISCATTER_BLOCK,
+    RP_SCATTER,
     RP_SCAN,
     RP_ISCAN,
     RP_ALLREDUCE_INIT,
@@ -227,6 +228,7 @@ static const char *const rp_reduction_names[RP_REDUCTIONS] = {"Allreduce",
                                                               "Ireduce",
                                                               "Reduce_scatter_block",
                                                               "Ireduce_scatter_block",
+                                                              "Reduce_scatter",
                                                               "Scan",
                                                               "Iscan",
                                                               "Allreduce_init"};
@@ -266,6 +268,19 @@ static int rp_call_reduction(enum rp_reduction what, bool large, const struct rp
                    ? RP(Start, r)
                    : MPI_ERR_OTHER;
     }
+}
+
+/* n elements for each rank, twice as many for rank 0 if `more`. */
+static int rp_call_scatter(bool large, const struct rp_buffers *b, int n, bool more, int size,
+                           const struct rp_terms *t, MPI_Comm comm)
+{
+    int counts[RP_MOST_RANKS];
+    MPI_Count many[RP_MOST_RANKS];
+
+    for (int r = 0; r < size; r++)
+        many[r] = counts[r] = more && r == 0 ? 2 * n : n;
+    return large ? RP(Reduce_scatter_c, b->send, b->out, many, t->type, t->op, comm)
+                 : RP(Reduce_scatter, b->send, b->out, counts, t->type, t->op, comm);
 }
 
 static struct rp_buffers rp_make_buffers(size_t in_bytes, size_t out_bytes, bool in_place)
@@ -329,8 +344,10 @@ static void rp_reduce_on(struct rp *p, struct rp_slot *slot, enum rp_reduction w
     bool large = rp_draw(p, 5) == 0, in_place = rp_draw(p, 3) == 0 && !slot->inter;
     enum rp_input input =
         (enum rp_input)rp_draw(p, rp_draw(p, 8) || t.op != MPI_SUM ? RP_NOT_FINITE : RP_INPUTS);
-    bool scatters = what == RP_SCATTER_BLOCK || what == RP_ISCATTER_BLOCK;
-    size_t in_count = (size_t)n * (size_t)(scatters ? slot->size : 1);
+    bool scatters = what == RP_SCATTER_BLOCK || what == RP_ISCATTER_BLOCK || what == RP_SCATTER;
+    bool more = what == RP_SCATTER && rp_draw(p, 3) == 0;
+    size_t in_count = (size_t)n * (size_t)(scatters ? slot->size + more : 1);
+    size_t out_count = (size_t)n * (more && slot->rank == 0 ? 2 : 1);
     struct rp_buffers b;
     MPI_Request request = MPI_REQUEST_NULL;
 
@@ -339,16 +356,19 @@ static void rp_reduce_on(struct rp *p, struct rp_slot *slot, enum rp_reduction w
         root = 0;
         in_place = slot->rank == 0;
     }
-    b = rp_make_buffers(in_count * t.bytes, (size_t)n * t.bytes, in_place);
+    b = rp_make_buffers(in_count * t.bytes, out_count * t.bytes, in_place);
     rp_fill(p, in_place ? b.out : b.in, t.element, in_count * t.bytes / t.element->bytes, input,
             slot->rank);
     rp_note(p, "%s%s of %d %s by %s in slot %d, input %d%s", rp_reduction_names[what],
             large ? "_c" : "", n, t.element->name, t.op_name, rp_slot_number(p, slot), input,
             in_place ? ", in place" : "");
-    rp_call_reduction(what, large, &b, n, &t, root, slot->comm, &request);
+    if (what == RP_SCATTER)
+        rp_call_scatter(large, &b, n, more, slot->size, &t, slot->comm);
+    else
+        rp_call_reduction(what, large, &b, n, &t, root, slot->comm, &request);
     rp_terms_drop(&t);
     if (scatters && in_place) /* MPI leaves undefined what is behind the own block */
-        b.out_seen = (size_t)n * t.bytes;
+        b.out_seen = out_count * t.bytes;
     rp_keep_buffers(p, &b, rp_reduction_names[what], rp_is_nonblocking(what), request,
                     what == RP_ALLREDUCE_INIT);
 }

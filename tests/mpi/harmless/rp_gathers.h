@@ -22,7 +22,7 @@ static const char *const rp_gather_names[RP_GATHERS] = {
     "Allgather", "Iallgather", "Allgatherv", "Iallgatherv", "Alltoall",
     "Ialltoall", "Bcast",      "Ibcast",     "Barrier",     "Ibarrier"};
 
-enum { RP_MOST_RANKS = 64, RP_LAYOUTS = 5 };
+enum { RP_LAYOUTS = 5 };
 
 /* The description of the data on a side: n elements of `base` are `count` of `type`. */
 struct rp_side {

@@ -16,6 +16,7 @@ typedef int reduction(const void *, void *, word, MPI_Datatype, MPI_Op, MPI_Comm
 typedef int rooted(const void *, void *, word, MPI_Datatype, MPI_Op, int, MPI_Comm);
 typedef int ireduction(const void *, void *, word, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *);
 typedef int irooted(const void *, void *, word, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Request *);
+typedef int scatterv(const void *, void *, const word *, MPI_Datatype, MPI_Op, MPI_Comm);
 typedef int iscatter(const void *, void *, const word *, MPI_Datatype, MPI_Op, MPI_Comm,
                      MPI_Request *);
 typedef int gather(const void *, word, MPI_Datatype, void *, word, MPI_Datatype, MPI_Comm);
@@ -294,6 +295,23 @@ static void iscatters(void)
     check(good, "MPI_Ireduce_scatter_c");
 }
 
+/* MPI_Reduce_scatter_c with equal counts, and with one that is larger. */
+static void scatters_counts(void)
+{
+    int each = N / ranks / 2, good = 1;
+    PROBE(scatterv, "MPI_Reduce_scatter_c");
+    for (int more = 0; more < 2; more++) {
+        word *list = lists(0);
+
+        for (int r = 0; r < ranks; r++)
+            list[r] = each + (r == ranks - 1 ? more : 0);
+        good = call(mine, got, list, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS &&
+               same(got, sum + rank * each, (size_t)each) && good;
+        let_go(list);
+    }
+    check(good, "MPI_Reduce_scatter_c");
+}
+
 /* Sums a type that is not predefined, on a communicator without an earlier blocking call. */
 static void pairs(void)
 {
@@ -442,6 +460,7 @@ int main(int argc, char **argv)
         ireduces();
         iblocks();
         iscatters();
+        scatters_counts();
     }
     persists();
     too_large();
