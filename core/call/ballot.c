@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/call/call_impl.h"
+#include "core/coll/rows.h"
 
 /* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
 static uint64_t memory_left(const struct ss_feedback *f)
@@ -110,6 +111,27 @@ static uint64_t flags_of(struct ss_call *call)
     return flags | ss_partial_flags(&call->f);
 }
 
+/* Returns this rank's share of a sum that is 0 if oktopk's state is the same on all ranks that
+ * share it: all ranks, or the owners of a slice, one on each host. The first of them takes its hash
+ * times the number of the others, each of which subtracts its own. */
+static uint64_t state_share(const struct ss_feedback *f)
+{
+    const struct ss_layout *l = f->comm->layout;
+    const int rank = f->c.x.t->rank;
+    int place = rank, slices;
+
+    if (!f->topk)
+        return 0;
+    if (f->tensor->hold.by_host) {
+        if (ss_two_level_slices(l, rank, f->c.x.n, &slices) == 0)
+            return 0;
+        place = l->host[rank];
+    }
+    const uint64_t others = (uint64_t)ss_topk_owners(f) - 1;
+    const uint64_t hash = ss_agreed_hash(&f->tensor->agreed, (int)others + 1);
+    return place == 0 ? others * hash : 0 - hash;
+}
+
 void ss_ballot_fill(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
@@ -128,19 +150,19 @@ void ss_ballot_fill(struct ss_call *call)
     b->k_max = f->k < x->n ? f->k : x->n; /* the last bucket may be a short one */
     b->same_min[SS_SAME_KEEP] = ss_keep_code(f);
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(f);
-    b->same_min[SS_SAME_STATE] = f->topk ? ss_agreed_hash(&f->tensor->agreed, x->t->size) : 0;
     b->same_min[SS_SAME_HOST] = comm->settings->host;
     b->same_min[SS_SAME_FORM] = ss_kind_form(f);
     b->same_min[SS_SAME_LABEL] = f->found.where.label;
     b->same_min[SS_SAME_TENSOR] = ss_standing_code(&f->found.where);
     b->same_min[SS_SAME_MEASURED] = call->turn.measured;
-    for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
+    for (int i = SS_SAME_FORCED; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
     b->ratio_max = ss_double_bits(ss_join_ratio_square(f));
     b->part_max = f->c.part_max;
     b->memory_min = memory_left(f);
     fill_costs(f, b->costs);
     b->result_max = call->turn.past.nnz;
+    b->state_sum = state_share(f);
     b->last_min = ss_double_bits(last_seconds(&call->turn));
 }
 

@@ -99,7 +99,7 @@ static void set_voted(struct ss_feedback *f)
     f->c.voted = (struct ss_voted){.nnz_sum = b->nnz_sum,
                                    .nnz_max = b->nnz_max,
                                    .k_max = b->k_max,
-                                   .same_state = ss_ballot_same(b, SS_SAME_STATE)};
+                                   .same_state = b->state_sum == 0};
     f->c.layout = f->comm->layout;
     f->c.by_host = f->host.done;
     f->c.agreed = f->topk ? &f->tensor->agreed : NULL;
@@ -163,7 +163,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     ss_kind_recipe(f);
     ss_fill_start(c, !c->scan.negative_zero && !f->topk);
     call->fetching = ss_topk_fetch(f, call->row->stays);
-    ss_topk_recipe(f, call->row->global);
+    ss_topk_recipe(f, ss_topk_global(f, call->plan.algorithm));
     guard(f);
     call->mark = ss_span_begin(x, SS_SPAN_EXCHANGE);
     return SS_NEXT_RECIPE;

@@ -90,7 +90,7 @@ static void aggregate(struct ss_shape *shape, const struct ss_settings *s)
         shape->aggregated = shape->by_host;
         return;
     }
-    if (shape->by_host && ss_keeps_global(shape->forced))
+    if (shape->by_host && !ss_two_level_takes(shape, shape->forced))
         shape->forced = SS_AUTO;
     shape->aggregated = shape->deep && (shape->by_host || s->aggregation == SS_AGGREGATION_ON);
     if (shape->aggregated && shape->forced != SS_AUTO && shape->forced != SS_DENSE) {

@@ -74,11 +74,12 @@ static bool start_round(struct ss_coll *c)
 
 static void keep_bounds(struct ss_coll *c)
 {
+    const struct ss_cuts *cuts = &ss_oktopk_of(c)->cuts;
     struct ss_agreed *agreed = agreed_of(c);
 
-    ss_cuts_bounds(&ss_oktopk_of(c)->cuts, agreed->bounds.data);
-    /* Of a call without entries the next one is not to keep the regions. */
-    agreed->partition_call = c->voted.nnz_sum > 0 ? agreed->calls : 0;
+    ss_cuts_bounds(cuts, agreed->bounds.data);
+    /* The call after one without entries does not keep the regions. */
+    agreed->partition_call = cuts->total > 0 ? agreed->calls : 0;
 }
 
 static bool start_partition(struct ss_coll *c)

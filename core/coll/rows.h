@@ -20,6 +20,10 @@ const struct ss_row *const *ss_rows(enum ss_kind kind);
 enum ss_algorithm ss_two_level_between(const struct ss_shape *shape,
                                        const struct ss_history *history);
 
+/* Returns true if two_level can run the algorithm between hosts: an exact one of one level, or, if
+ * each rank owns at most one slice of the sum of its host, one that keeps the largest entries. */
+bool ss_two_level_takes(const struct ss_shape *shape, enum ss_algorithm algorithm);
+
 /* Returns the slices of n elements that a rank exchanges with other hosts in two_level, and sets
  * *slices to those that its host exchanges. */
 int ss_two_level_slices(const struct ss_layout *layout, int rank, uint64_t n, int *slices);

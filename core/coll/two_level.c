@@ -9,7 +9,10 @@
  * hosts, all ranks divide the index space by its entries first, into slices and parts of slices.
  *
  * If the own stream holds entries of this rank's slices only, which are claims from the sum of its
- * host's inputs (core/feedback/host_sum.c), the first step is left out.
+ * host's inputs (core/feedback/host_sum.c), the first step is left out. If each rank then owns one
+ * slice at most, an algorithm that keeps the largest entries can run between hosts: it acts on each
+ * slice as on the elements of a job of one rank per host, with the state, marks and k of the
+ * slice.
  *
  * Cost on the wire between hosts: that of the algorithm of one level among H hosts for n / S
  * elements, where each input is the union of the inputs of a host.
@@ -32,10 +35,11 @@ struct state {
     struct ss_balance balance;
     const uint32_t *cuts;   /* balanced slices: a part for each host in each slice; NULL: equal */
     uint32_t *parts;        /* balanced slices: first elements of the parts of the current slice */
+    const uint32_t *bounds; /* parts that the algorithm between hosts has set */
     struct ss_stream part;  /* reduced entries of this rank's slices */
     struct ss_stream given; /* input of the algorithm between hosts, by indices of the slice */
     size_t claim;           /* by_host: entries of the own stream in earlier slices */
-    size_t errors;          /* by_host: rounding errors of earlier slices, */
+    size_t errors;          /* by_host: errors that earlier slices have booked, */
     size_t errors_room;     /* for which there is room */
     struct ss_scan seen;
     double begin;
@@ -87,6 +91,18 @@ static int act_inside(struct ss_coll *c, struct state *s,
     return status;
 }
 
+/* Returns the numbers that the owners of a slice of n elements may rely on. */
+static struct ss_voted voted_between(const struct ss_coll *c, const struct state *s, uint64_t n)
+{
+    const struct ss_voted *v = &c->voted;
+    const uint64_t most = at_most(c->by_host ? v->nnz_max : v->nnz_sum, n);
+
+    return (struct ss_voted){.nnz_sum = at_most(v->nnz_sum, most * (uint64_t)s->group.t.size),
+                             .nnz_max = most,
+                             .k_max = v->k_max,
+                             .same_state = v->same_state};
+}
+
 /* Steps the algorithm between hosts: an allreduce of the slice among its owners, whose input is
  * `given` and whose result is cleared. */
 static int act_between(struct ss_coll *c, struct state *s)
@@ -96,6 +112,7 @@ static int act_between(struct ss_coll *c, struct state *s)
     const struct ss_voted voted = c->voted;
     const struct ss_fill fill = c->fill;
     void *const own_error = c->claims.own_error;
+    unsigned char *const mark = c->claims.mark;
     const uint64_t n = c->x.n, lo = slice_first(c, s, s->slice);
     const uint64_t slice_n = slice_first(c, s, s->slice + 1) - lo;
     unsigned char *out = c->out;
@@ -105,16 +122,18 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->own = s->given;
     if (own_error)
         c->claims.own_error = ss_at(own_error, s->claim, c->x.esize);
+    if (mark)
+        c->claims.mark = mark + s->claim;
     c->fill = (struct ss_fill){0};
     c->out = ss_out_at(c, lo);
     c->x.n = c->out_n = slice_n;
-    c->voted =
-        (struct ss_voted){.nnz_sum = at_most(voted.nnz_sum, slice_n * (uint64_t)s->group.t.size),
-                          .nnz_max = at_most(voted.nnz_sum, slice_n)};
+    c->voted = voted_between(c, s, slice_n);
     c->state = s->between;
+    c->bounds = s->bounds;
     if (s->cuts && s->parts)
         set_parts(c, s, lo);
     status = ss_rows(SS_KIND_ALLREDUCE)[voted.between]->step(c);
+    s->bounds = c->bounds;
     c->bounds = NULL;
     c->part_most = 0;
     c->state = s;
@@ -124,20 +143,22 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->fill = fill;
     c->own = own;
     c->claims.own_error = own_error;
+    c->claims.mark = mark;
     c->x.t = all;
     return status;
 }
 
 /* ---- the steps between phases ---- */
 
-/* Returns the most rounding errors of reduced parts that this rank books: those of a part of each
- * of its slices, `own` elements together. */
+/* Returns the most errors of reduced entries that this rank books: of rounding those of a part of
+ * each of its slices, `own` elements together, and the entries that gtopk cuts. */
 static size_t errors_most(const struct ss_coll *c, uint64_t own)
 {
     const bool rounds =
         c->rounding.values != SS_VALUES_SAME || c->rounding_dense.values != SS_VALUES_SAME;
+    const size_t cut = c->voted.between == SS_GTOPK ? 2 * (c->own.nnz + (size_t)c->voted.k_max) : 0;
 
-    return rounds ? (size_t)own : 0;
+    return (rounds ? (size_t)own : 0) + cut;
 }
 
 /* Makes room for this rank's slices and for the borders of all, which it computes. */
@@ -306,6 +327,7 @@ static void start_between(struct ss_coll *c, struct state *s)
 
     memset(s->between, 0, sizeof s->between);
     s->stage = BETWEEN;
+    s->bounds = NULL;
     if (c->by_host) {
         give_claims(c, s);
         return;

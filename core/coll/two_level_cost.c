@@ -41,15 +41,25 @@ static struct ss_shape between_hosts(const struct ss_shape *s, const struct ss_h
     return b;
 }
 
-/* Returns true if the algorithm can run between hosts: exact ones of one level. */
-static bool is_candidate(const struct ss_row *row, const struct ss_shape *b, int a)
+bool ss_two_level_takes(const struct ss_shape *s, enum ss_algorithm a)
 {
-    return row && !row->global && !row->deep && (b->between == SS_AUTO || (int)b->between == a);
+    const struct ss_row *row = ss_rows(SS_KIND_ALLREDUCE)[a];
+    const struct ss_layout *l = s->layout;
+
+    if (!row || row->deep || !row->step)
+        return false;
+    return !row->global || (s->by_host && ss_layout_most_slices(l, ss_layout_slices(l, s->n)) == 1);
 }
 
-/* Returns the estimate of the fastest candidate, nothing if there is one host. Sets *which. */
-static struct ss_estimate cheapest(const struct ss_shape *b, const struct ss_history *past,
-                                   enum ss_algorithm *which)
+static bool is_candidate(const struct ss_shape *s, enum ss_algorithm a)
+{
+    return (s->between == SS_AUTO || s->between == a) && ss_two_level_takes(s, a);
+}
+
+/* Returns the estimate of the fastest candidate for a slice of the shape `b`, nothing if there is
+ * one host. Sets *which. */
+static struct ss_estimate cheapest(const struct ss_shape *s, const struct ss_shape *b,
+                                   const struct ss_history *past, enum ss_algorithm *which)
 {
     const struct ss_row *const *rows = ss_rows(SS_KIND_ALLREDUCE);
     struct ss_estimate best = {0};
@@ -58,7 +68,7 @@ static struct ss_estimate cheapest(const struct ss_shape *b, const struct ss_his
     if (b->size == 1)
         return best;
     for (int a = SS_AUTO + 1; a < SS_DENSE; a++) {
-        if (!is_candidate(rows[a], b, a))
+        if (!is_candidate(s, (enum ss_algorithm)a))
             continue;
         struct ss_estimate e = rows[a]->cost(b, past);
         double seconds = ss_max(e.wire, e.overlap) + e.serial;
@@ -78,7 +88,7 @@ enum ss_algorithm ss_two_level_between(const struct ss_shape *s, const struct ss
 
     if (s->layout) {
         const struct ss_shape b = between_hosts(s, h, &past);
-        cheapest(&b, &past, &which);
+        cheapest(s, &b, &past, &which);
     }
     return which;
 }
@@ -112,11 +122,13 @@ struct ss_estimate ss_two_level_cost(const struct ss_shape *s, const struct ss_h
     struct ss_history past;
     const struct ss_shape b = between_hosts(s, h, &past);
     const double slices = (double)ss_layout_slices(l, s->n);
-    const double whole =
-        s->by_host ? slices * ss_plan_union(&b, &past, b.size) : ss_plan_union(s, h, s->size);
-    const double bytes = (l->most - 1) * ss_cost_stream_bytes(s, whole / slices, (double)b.n);
     enum ss_algorithm which = SS_SPLIT_ALLGATHER;
-    struct ss_estimate e = cheapest(&b, &past, &which), in;
+    struct ss_estimate e = cheapest(s, &b, &past, &which), in;
+    double whole =
+        s->by_host ? slices * ss_plan_union(&b, &past, b.size) : ss_plan_union(s, h, s->size);
+    if (ss_keeps_global(which))
+        whole = ss_min(whole, slices * (double)s->k);
+    const double bytes = (l->most - 1) * ss_cost_stream_bytes(s, whole / slices, (double)b.n);
     struct ss_shape inside = which == SS_SPLIT_ALLGATHER ? ss_cost_divided(s) : *s;
 
     inside.size = l->most;
@@ -143,7 +155,7 @@ static double memory_between(const struct ss_shape *s, enum ss_algorithm a)
     b.n = balanced ? s->n : s->n / (uint64_t)ss_layout_slices(s->layout, s->n) + 16;
     b.nnz_max = at_most(s->nnz_sum, b.n);
     b.nnz_sum = at_most(s->nnz_sum, b.n * (uint64_t)b.size);
-    return is_candidate(row, &b, (int)a) ? row->memory(&b) : 0;
+    return is_candidate(s, a) ? row->memory(&b) : 0;
 }
 
 /* Counts the announced entries, since the rank makes room for them. */
@@ -157,6 +169,8 @@ double ss_two_level_memory(const struct ss_shape *s)
     double own = ss_min((double)s->nnz_sum, (double)s->n);
     if (s->by_host && (s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME)) /* errors */
         own += (double)s->n;
+    if (ss_two_level_takes(s, SS_GTOPK)) /* entries that it cuts */
+        own += 2 * ((double)s->nnz_max + (double)s->k);
     return ss_memory_own(s) + ss_memory_sent(s) + most +
            2.1 * own * (4 + (double)ss_type_size(s->type));
 }

@@ -130,6 +130,8 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags);
 /* Takes the flags about claims alone, in the second vote after ss_topk_wake. Returns false if the
  * call must go native: some ranks have claimed and others rest. */
 bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags);
+/* Returns true if the algorithm, or in two_level the one between hosts, keeps a global top-k. */
+bool ss_topk_global(const struct ss_feedback *f, enum ss_algorithm algorithm);
 /* Before the first step of an algorithm: makes room for claims.own_error if streams are rounded,
  * and for claims.mark if the collective keeps a global top-k. */
 void ss_topk_recipe(struct ss_feedback *f, bool global);

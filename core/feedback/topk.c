@@ -356,6 +356,19 @@ static uint64_t seed_of(const struct ss_feedback *f)
     return h;
 }
 
+bool ss_topk_global(const struct ss_feedback *f, enum ss_algorithm algorithm)
+{
+    return ss_keeps_global(algorithm == SS_TWO_LEVEL ? f->c.voted.between : algorithm);
+}
+
+/* Returns the entries that all ranks together ask for. */
+static uint64_t global_asked(const struct ss_feedback *f)
+{
+    const uint64_t k = f->vote.ballot.k_max;
+
+    return f->c.by_host ? k * (uint64_t)ss_layout_slices(f->comm->layout, f->c.x.n) : k;
+}
+
 void ss_topk_recipe(struct ss_feedback *f, bool global)
 {
     struct ss_coll *c = &f->c;
@@ -516,9 +529,9 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
         t->stats.density_sum += (double)c->own.nnz / n;
         t->stats.asked_sum += (double)f->k / n;
         t->stats.off_sum += off(c->own.nnz, f->k);
-        if (ss_keeps_global(ran)) {
+        if (ss_topk_global(f, ran)) {
             t->stats.global_calls++;
-            t->stats.global_off_sum += off(c->result_nnz, f->vote.ballot.k_max);
+            t->stats.global_off_sum += off(c->result_nnz, global_asked(f));
         }
         t->stats.input_norm = ss_root(f->input_square);
         if (f->comm->settings->series)

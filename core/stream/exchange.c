@@ -160,7 +160,7 @@ enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer)
                 return (enum ss_phase)in->phase;
             }
     if (x->agreement && ss_agree_waiting(x->agreement) >= 0) {
-        *peer = ss_agree_waiting(x->agreement);
+        *peer = rank_of(x, ss_agree_waiting(x->agreement));
         return SS_PHASE_AGREE;
     }
     for (int i = 0; i < SS_SEND_SLOTS; i++)

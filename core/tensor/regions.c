@@ -36,12 +36,12 @@ size_t ss_cuts_words(int size)
     return FINEST * (size_t)size;
 }
 
-void ss_cuts_start(struct ss_cuts *c, int size, uint64_t n, uint64_t total, struct ss_cut *cut)
+void ss_cuts_start(struct ss_cuts *c, int size, uint64_t n, uint64_t most, struct ss_cut *cut)
 {
     *c = (struct ss_cuts){
-        .size = size, .n = n, .total = total, .cut = cut, .packed = total <= UINT32_MAX};
+        .size = size, .n = n, .total = most, .cut = cut, .packed = most <= UINT32_MAX};
     for (int j = 0; j <= size; j++)
-        cut[j] = (struct ss_cut){.hi = (uint32_t)n, .inside = total};
+        cut[j] = (struct ss_cut){.hi = (uint32_t)n, .inside = most};
 }
 
 static bool settled(const struct ss_cuts *c, const struct ss_cut *cut)
@@ -135,10 +135,22 @@ static void narrow(const struct ss_cuts *c, int j, int end, uint32_t of, const u
     }
 }
 
+/* Adds up the counts of the first round, whose bins hold all entries. */
+static void count_total(struct ss_cuts *c, const uint64_t *words)
+{
+    c->total = 0;
+    for (size_t bin = 0; bin < c->bins; bin++)
+        c->total += get_count(c, words, bin);
+    c->counted = true;
+}
+
 void ss_cuts_narrow(struct ss_cuts *c, const uint64_t *words)
 {
     uint32_t of = pieces(c);
     size_t bin = 0;
+
+    if (!c->counted)
+        count_total(c, words);
 
     for (int j = 1, end; j < c->size; j = end) {
         end = same_bin(c, j);

@@ -36,7 +36,9 @@ struct ss_cut {
  * rounds are needed. */
 struct ss_cuts {
     int size;           /* ranks */
-    uint64_t n, total;  /* elements; merged entries */
+    uint64_t n;         /* elements */
+    uint64_t total;     /* merged entries; before the first round, the most there can be */
+    bool counted;       /* a round has counted `total` */
     struct ss_cut *cut; /* cut[j], 1 <= j < size, is boundary j; size + 1 of them, borrowed */
     bool packed;        /* total < 2^32: two counts to a word */
     size_t bins;        /* of the current round */
@@ -45,7 +47,8 @@ struct ss_cuts {
 /* Returns the most words that the counts of one round take. */
 size_t ss_cuts_words(int size);
 
-void ss_cuts_start(struct ss_cuts *cuts, int size, uint64_t n, uint64_t total, struct ss_cut *cut);
+/* `most` is 0 only if there are no entries. */
+void ss_cuts_start(struct ss_cuts *cuts, int size, uint64_t n, uint64_t most, struct ss_cut *cut);
 /* Writes this rank's counts for the next round and returns their number of words; 0 if no further
  * round is needed. Its entries are idx[0..nnz), ascending. Add the words over the ranks. */
 size_t ss_cuts_count(struct ss_cuts *cuts, const uint32_t *idx, size_t nnz, uint64_t *words);

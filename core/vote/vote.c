@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 9 };
+enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 10 };
 
 void ss_ballot_init(struct ss_ballot *ballot)
 {
@@ -35,6 +35,7 @@ void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
     into->k_max = max64(into->k_max, other->k_max);
     into->ratio_max = max64(into->ratio_max, other->ratio_max);
     into->result_max = max64(into->result_max, other->result_max);
+    into->state_sum += other->state_sum;
     for (int i = 0; i < SS_COSTS; i++)
         into->costs[i] = into->costs[i] > other->costs[i] ? into->costs[i] : other->costs[i];
     into->last_min = min64(into->last_min, other->last_min);

@@ -71,7 +71,6 @@ enum ss_same {
     SS_SAME_SETTINGS,
     SS_SAME_LANE,
     SS_SAME_CALL,
-    SS_SAME_STATE,    /* oktopk's boundaries and threshold: if not, all make them anew */
     SS_SAME_FORCED,   /* the collective that a rule names, 0 = none: if not, the job's counts */
     SS_SAME_KEEP,     /* the range that a rule keeps: if not, the call is native */
     SS_SAME_HOST,     /* the machine: if not, there are several */
@@ -111,6 +110,9 @@ struct ss_ballot {
     /* top-k: squared norm of the residual over that of the input, double bits */
     uint64_t ratio_max;
     uint64_t result_max; /* entries of the last result on this lane, 0 = not known */
+    /* oktopk's boundaries and threshold: 0 if they are the same on all ranks that share them, if
+     * not, all make them anew */
+    uint64_t state_sum;
     uint32_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
                           arrive waits least */

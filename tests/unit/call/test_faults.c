@@ -61,6 +61,9 @@ static const struct subject lossy[] = {ROUNDED(SS_RECURSIVE_DOUBLING),
 static const struct subject by_host[] = {BY_HOST(SS_RECURSIVE_DOUBLING, SS_VALUES_SAME),
                                          BY_HOST(SS_SPLIT_ALLGATHER, SS_VALUES_BF16),
                                          BY_HOST(SS_DSAR, SS_VALUES_SAME)};
+static const struct subject by_host_global[] = {BY_HOST(SS_OKTOPK, SS_VALUES_SAME),
+                                                BY_HOST(SS_OKTOPK, SS_VALUES_BF16),
+                                                BY_HOST(SS_GTOPK, SS_VALUES_SAME)};
 
 /* The ranks on which the fault happens, in turn. */
 enum who { EACH, EVEN, MIDDLE, SECOND };
@@ -141,6 +144,12 @@ static const struct row matrix[] = {
     ROW(by_host, STARVED, RANKS(3, 5, 1), .who = SECOND, .before = 1,
         .gone = OWN_ERROR | PART_ERROR | IDX_BETWEEN),
     ROW(by_host, PROMISED, RANKS(3, 5, 1), .who = SECOND, .before = 1),
+    ROW(by_host_global, REFUSED, RANKS(4, 6, 2), .who = SECOND, .before = 1, .waits = true),
+    ROW(by_host_global, DAMAGED, RANKS(4, 6, 2), .who = SECOND, .before = 1),
+    ROW(by_host_global, LOST, RANKS(4, 6, 2), .who = SECOND, .before = 1),
+    ROW(by_host_global, STARVED, RANKS(4, 4, 1), .who = SECOND, .before = 1,
+        .gone = MARKS | OWN_ERROR | PART_ERROR | IDX_0 | IDX_2 | IDX_BETWEEN),
+    ROW(by_host_global, PROMISED, RANKS(4, 6, 2), .who = SECOND, .before = 1),
 
     ROW(lossy, STARVED, RANKS(3, 3, 1), .who = SECOND, .before = 1,
         .gone = ARENA | OWN_ERROR | PART_ERROR),

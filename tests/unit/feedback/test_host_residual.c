@@ -2,16 +2,19 @@
  * several ranks per host acts like a job of one rank per host on the hosts' sums. */
 #include <stdio.h>
 
+#include "core/coll/rows.h"
 #include "core/tensor/residual.h"
 #include "tests/unit/support/training.h"
 
 enum { N = 1100, STEPS = 7 };
 
-static const char *const layouts[] = {"1122",   "1212",     "112",      "111222",   "123123",
-                                      "111223", "1223",     "12222",    "11223344", "111112",
-                                      "112131", "11112222", "123412341"};
+static const char *const layouts[] = {
+    "1122",   "1212",     "112",       "111222",    "123123",
+    "111223", "1223",     "12222",     "11223344",  "111112",
+    "112131", "11112222", "123412341", "123123123", "1111222233334444"};
 static const enum ss_algorithm algorithms[] = {
-    SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR, SS_RING, SS_ALLGATHER};
+    SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR,
+    SS_RING, SS_ALLGATHER,          SS_OKTOPK,          SS_GTOPK};
 #define LENGTH(a) (sizeof(a) / sizeof(a)[0])
 
 static struct ss_settings settings_of(enum ss_algorithm algorithm)
@@ -53,11 +56,28 @@ static const struct ss_tensor *tensor_of(const struct training *t, int rank)
     return ss_tensors_first(t->job.comm[rank]->tensors);
 }
 
+static enum ss_algorithm between(const struct training *t, int rank)
+{
+    return ss_comm_call(t->job.comm[rank])->f.c.voted.between;
+}
+
+/* An algorithm that keeps the largest entries runs between hosts if it is forced and no rank owns
+ * several slices. */
 static void expect_two_levels(const struct training *t)
 {
+    const enum ss_algorithm forced = t->job.settings[0].algorithm;
+    const struct ss_layout *l = t->job.layout;
+    const bool one = ss_layout_most_slices(l, ss_layout_slices(l, t->n)) == 1;
+
     for (int r = 0; r < t->job.size; r++) {
         assert_true(tensor_of(t, r)->hold.by_host);
         assert_int_equal(ss_call_algorithm(ss_comm_call(t->job.comm[r])), SS_TWO_LEVEL);
+        if (!ss_keeps_global(forced))
+            continue;
+        if (one)
+            assert_int_equal(between(t, r), forced);
+        else
+            assert_false(ss_keeps_global(between(t, r)));
     }
 }
 
@@ -207,6 +227,55 @@ static void several_ranks_per_host_act_like_one(void **state)
             training_close(&t);
             training_close(&one);
         }
+}
+
+/* Returns the bytes that the busiest host sends to others in a call, once thresholds and regions
+ * are known. */
+static double bytes_between(const char *layout, size_t n, enum ss_algorithm algorithm)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(algorithm);
+    uint64_t sent[SIM_JOB_RANKS] = {0}, most = 0;
+
+    settings.density = 0.1;
+    settings.tensors.threshold_period = 32;
+    training_open(&t, (int)strlen(layout), SS_F32, n, 0, settings);
+    job_set_hosts(&t.job, layout, n / 4);
+    ss_sim_set_hosts(t.job.sim, t.job.layout, 1e-6, 1e-10);
+    for (uint64_t call = 0; call < 6; call++) {
+        draw(&t, call);
+        for (int r = 0; r < t.job.size; r++)
+            sent[r] = ss_sim_bytes_outside(t.job.sim, r);
+        training_call(&t, false);
+        assert_int_equal(t.job.status[0], SS_OK);
+    }
+    for (int h = 0; h < t.job.layout->hosts; h++) {
+        uint64_t of_host = 0;
+        for (int r = 0; r < t.job.size; r++)
+            if (t.job.layout->host[r] == h)
+                of_host += ss_sim_bytes_outside(t.job.sim, r) - sent[r];
+        most = of_host > most ? of_host : most;
+    }
+    training_close(&t);
+    return (double)most;
+}
+
+/* Bytes between hosts are those of one rank per host within 10 %, whatever the number of ranks. */
+static void bytes_between_hosts_do_not_grow_with_the_ranks(void **state)
+{
+    static const char *const of[] = {"11223344", "1111222233334444"};
+    const size_t n = 160000;
+
+    (void)state;
+    for (int a = SS_OKTOPK; a <= SS_GTOPK; a++) {
+        const double one = bytes_between("1234", n, (enum ss_algorithm)a);
+        for (size_t l = 0; l < LENGTH(of); l++) {
+            const double several = bytes_between(of[l], n, (enum ss_algorithm)a);
+            if (several > 1.1 * one)
+                fail_msg("%s, %s: %.0f bytes, %.0f with one rank per host", of[l],
+                         ss_algorithm_name((enum ss_algorithm)a), several, one);
+        }
+    }
 }
 
 /* ---- not finite ---- */
@@ -439,6 +508,7 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_on_any_layout),
         cmocka_unit_test(short_vectors_and_other_options_lose_nothing),
         cmocka_unit_test(several_ranks_per_host_act_like_one),
+        cmocka_unit_test(bytes_between_hosts_do_not_grow_with_the_ranks),
         cmocka_unit_test(what_is_not_finite_goes_to_the_mpi_library),
         cmocka_unit_test(a_rank_without_memory_sends_the_call_to_the_mpi_library),
         cmocka_unit_test(the_plan_predicts_the_bytes),
