@@ -80,6 +80,7 @@ KEPT=(form=fractions bound=eps lossy=yes comm=fresh tensors=2 type=both n=1801 s
 by_host 1122 split_allgather bf16 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=heavy
 by_host 12123 recursive_doubling same '*:calls=1:node' auto conserve conserve "${KEPT[@]}" pattern=cancelling
 by_host 111222 dsar q8 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=heavy
+by_host 112233 oktopk bf16 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=heavy
 SPARSESHIM_DENSITY=1 PERIOD=1 SPARSESHIM_GUARD=off SPARSESHIM_PROGRESS=watchdog \
     by_host 1122 ring same '*:calls=1' on "layers under way together" nb_layers --divide 256 --steps 3
 unset SPARSESHIM_DENSITY

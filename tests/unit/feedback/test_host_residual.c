@@ -278,6 +278,53 @@ static void bytes_between_hosts_do_not_grow_with_the_ranks(void **state)
     }
 }
 
+/* By the cost model, an algorithm that keeps the largest entries runs between hosts on a slow
+ * network. */
+static void a_slow_network_gets_few_entries(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_AUTO);
+
+    (void)state;
+    settings.density = 0.01;
+    settings.alpha = 1e-5;
+    settings.beta = 1e-7;
+    training_open(&t, 8, SS_F32, 160000, 0, settings);
+    job_set_hosts(&t.job, "11223344", 16384);
+    draw(&t, 0);
+    training_step(&t, false);
+    assert_int_equal(t.job.status[0], SS_OK);
+    expect_two_levels(&t);
+    for (int r = 0; r < t.job.size; r++)
+        assert_true(ss_keeps_global(between(&t, r)));
+    training_close(&t);
+}
+
+/* ---- oktopk's state ---- */
+
+/* The slices have states of their own. If that of one rank is lost, the ranks begin anew. */
+static void ranks_with_unlike_states_begin_anew(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    open_on(&t, "112233", SS_F32, 64, 0, settings_of(SS_OKTOPK));
+    for (uint64_t s = 0; s < 6; s++) {
+        struct ss_tensor *lost = ss_tensors_first(t.job.comm[3]->tensors);
+        draw(&t, s);
+        if (s == 3)
+            ss_agreed_forget(&lost->agreed);
+        training_step(&t, false);
+        expect_two_levels(&t);
+        for (int r = 0; r < t.job.size; r++)
+            assert_int_equal(tensor_of(&t, r)->agreed.calls, s < 3 ? s + 1 : s - 2);
+    }
+    assert_true(tensor_of(&t, 0)->agreed.global.magnitude !=
+                tensor_of(&t, 1)->agreed.global.magnitude);
+    expect_conservation(&t, "states");
+    training_close(&t);
+}
+
 /* ---- not finite ---- */
 
 static void expect_native_and_untouched(struct training *t)
@@ -509,6 +556,8 @@ int main(void)
         cmocka_unit_test(short_vectors_and_other_options_lose_nothing),
         cmocka_unit_test(several_ranks_per_host_act_like_one),
         cmocka_unit_test(bytes_between_hosts_do_not_grow_with_the_ranks),
+        cmocka_unit_test(a_slow_network_gets_few_entries),
+        cmocka_unit_test(ranks_with_unlike_states_begin_anew),
         cmocka_unit_test(what_is_not_finite_goes_to_the_mpi_library),
         cmocka_unit_test(a_rank_without_memory_sends_the_call_to_the_mpi_library),
         cmocka_unit_test(the_plan_predicts_the_bytes),

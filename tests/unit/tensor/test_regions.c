@@ -47,9 +47,10 @@ static size_t within(const struct entries *e, uint32_t lo, uint32_t hi)
     return count;
 }
 
-/* Finds the bounds as the ranks would, in *rounds; returns the entries of the fullest region. */
-static uint64_t fullest(const struct entries *e, int size, uint64_t n, uint32_t *bounds,
-                        int *rounds)
+/* Finds the bounds as the ranks would, in *rounds, if they know that there are at most `more`
+ * entries above the true number; returns the entries of the fullest region. */
+static uint64_t fullest_of(const struct entries *e, int size, uint64_t n, uint64_t more,
+                           uint32_t *bounds, int *rounds)
 {
     size_t most = ss_cuts_words(size);
     uint64_t *words = calloc(most, sizeof *words), *sum = calloc(most, sizeof *words);
@@ -59,7 +60,7 @@ static uint64_t fullest(const struct entries *e, int size, uint64_t n, uint32_t 
 
     for (int r = 0; r < size; r++)
         total += e[r].nnz;
-    ss_cuts_start(&cuts, size, n, total, cut);
+    ss_cuts_start(&cuts, size, n, total + more, cut);
     for (*rounds = 0;; ++*rounds) {
         size_t count = 0;
         memset(sum, 0, most * sizeof *sum);
@@ -87,6 +88,12 @@ static uint64_t fullest(const struct entries *e, int size, uint64_t n, uint32_t 
     free(sum);
     free(cut);
     return largest;
+}
+
+static uint64_t fullest(const struct entries *e, int size, uint64_t n, uint32_t *bounds,
+                        int *rounds)
+{
+    return fullest_of(e, size, n, 0, bounds, rounds);
 }
 
 enum place { EVEN, SPOT, OPPOSITE, TAIL, PLACES };
@@ -130,6 +137,32 @@ static void regions_hold_equal_shares_wherever_entries_lie(void **state)
             for (int r = 0; r < size; r++)
                 free(e[r].idx);
         }
+}
+
+/* The first round counts the entries, so that a bound on their number is enough. */
+static void a_bound_on_the_entries_gives_the_same_regions(void **state)
+{
+    enum { SIZE = 7 };
+    const struct entries none[SIZE] = {{NULL, 0}};
+    const uint64_t n = 300000;
+    uint32_t bounds[2][SIZE + 1];
+    struct entries e[SIZE];
+    int rounds;
+
+    (void)state;
+    for (int place = EVEN; place < PLACES; place++) {
+        for (int r = 0; r < SIZE; r++)
+            e[r] = place_of((enum place)place, r, SIZE, n, (uint64_t)(r + 1));
+        fullest(e, SIZE, n, bounds[0], &rounds);
+        fullest_of(e, SIZE, n, 9 * n, bounds[1], &rounds);
+        assert_memory_equal(bounds[0], bounds[1], sizeof bounds[0]);
+        assert_in_range(rounds, 1, 8);
+        for (int r = 0; r < SIZE; r++)
+            free(e[r].idx);
+    }
+    fullest(none, SIZE, n, bounds[0], &rounds);
+    fullest_of(none, SIZE, n, n, bounds[1], &rounds);
+    assert_memory_equal(bounds[0], bounds[1], sizeof bounds[0]);
 }
 
 static void no_entries_give_equal_regions(void **state)
@@ -210,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regions_hold_equal_shares_wherever_entries_lie),
+        cmocka_unit_test(a_bound_on_the_entries_gives_the_same_regions),
         cmocka_unit_test(no_entries_give_equal_regions),
         cmocka_unit_test(small_and_large_spaces_have_bounds),
         cmocka_unit_test(counts_beyond_32_bits_do_not_run_over),
