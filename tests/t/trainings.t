@@ -51,9 +51,9 @@ ended_all() {
 # --- plans ---
 
 trainings --plan
-planned=$(grep -c 's  \(fmnist\|charlm\|langid\), ' "$WORK/out")
-expected=$((3 * 38)) # and 7 each on the network
-[ "$EUID" -ne 0 ] || expected=$((expected + 3 * 7))
+planned=$(grep -c 's  \(fmnist\|charlm\|langid\|gpt\), ' "$WORK/out")
+expected=$((3 * 38 + 31)) # and on networks 7 each, and 12 of gpt
+[ "$EUID" -ne 0 ] || expected=$((expected + 3 * 7 + 12))
 echo "$planned runs planned, expected $expected" >>"$WORK/err"
 ended 0 "^$expected runs, 0 of them finished before; the others take about [1-9]*:[0-9:]* " \
     '^ *180 s  fmnist, 4 ranks, 8/512q4, seed 3, this machine' \
