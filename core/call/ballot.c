@@ -106,6 +106,8 @@ static uint64_t flags_of(struct ss_call *call)
         flags |= SS_VOTE_APART;
     if (call->seat.merges || call->f.c.x.backend->ops->remote)
         flags |= SS_VOTE_FLAT;
+    if (call->f.host.hidden)
+        flags |= SS_VOTE_HIDDEN;
     if (asks_for_pieces(&call->f))
         flags |= SS_VOTE_PIECES;
     return flags | ss_partial_flags(&call->f);

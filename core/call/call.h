@@ -50,6 +50,13 @@ void ss_comm_set_layout(struct ss_comm *comm, const struct ss_layout *layout);
  * Borrowed until the communicator is freed. */
 void ss_comm_set_shared(struct ss_comm *comm, struct ss_shared *shared);
 
+/* Returns true if the ranks of each host are to read each other's memory (core/net/peer_memory.h).
+ * All ranks know, once the layout is set. */
+bool ss_comm_wants_peers(const struct ss_comm *comm);
+/* Lets them do so, before the first call: on all ranks or on none. Borrowed until the communicator
+ * is freed. */
+void ss_comm_set_peers(struct ss_comm *comm, struct ss_peers *peers);
+
 /* Records, before the first call, that the options of the ranks differ, as all ranks know. Every
  * call then goes to the MPI library for SS_WHY_SETTINGS, without a vote, since the form of a vote
  * is one of the options. */

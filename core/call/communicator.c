@@ -4,6 +4,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/group.h"
+#include "core/feedback/feedback.h"
 #include "core/partial/rounds.h"
 
 struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
@@ -101,6 +102,16 @@ void ss_comm_set_layout(struct ss_comm *comm, const struct ss_layout *layout)
 void ss_comm_set_shared(struct ss_comm *comm, struct ss_shared *shared)
 {
     comm->shared = shared;
+}
+
+bool ss_comm_wants_peers(const struct ss_comm *comm)
+{
+    return ss_host_sum_wants_peers(comm);
+}
+
+void ss_comm_set_peers(struct ss_comm *comm, struct ss_peers *peers)
+{
+    comm->peers = peers;
 }
 
 void ss_comm_differs(struct ss_comm *comm)

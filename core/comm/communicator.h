@@ -81,6 +81,7 @@ struct ss_comm {
     char name[64];
     const struct ss_layout *layout; /* hosts of the ranks, NULL: not known */
     struct ss_shared *shared;       /* memory that all ranks share, NULL: none */
+    struct ss_peers *peers; /* ranks of this host read each other's memory; NULL: they do not */
     struct ss_costs network;
     bool costs_agreed;       /* no rank will ask for a calibration any more */
     double cost_scan;        /* seconds per element scanned, last seen here */

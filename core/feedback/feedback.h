@@ -23,6 +23,8 @@ struct ss_host_sum {
     struct ss_subset group;
     struct ss_out out;
     struct ss_in in;
+    bool hidden;      /* other ranks cannot read this rank's input */
+    uint64_t covered; /* elements of the sum that are complete, if they are read */
 };
 
 /* Facts of tensor and input for the vote, besides the entries (core/feedback/look.c). */
@@ -152,12 +154,25 @@ void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
 
 /* Sets the elements of the residual that this rank holds if the host has one for the tensor. */
 void ss_host_sum_hold(const struct ss_feedback *f, struct ss_tensor_call *call);
+/* Returns true if a tensor of the communicator may have one residual per host. */
+bool ss_host_sum_may_hold(const struct ss_comm *comm);
 /* Returns true if the sum is still to be made. */
 bool ss_host_sum_due(const struct ss_feedback *f);
 int ss_host_sum_reserve(struct ss_feedback *f); /* before the vote */
 void ss_host_sum_start(struct ss_feedback *f);
 /* Returns SS_PENDING or SS_OK, and reports failures in x->failed. */
 int ss_host_sum_step(struct ss_feedback *f);
+
+/* core/feedback/read_host_sum.c: the sum where ranks read each other's memory. Returns true if the
+ * ranks of the communicator are to do so, as far as options and layout tell. */
+bool ss_host_sum_wants_peers(const struct ss_comm *comm);
+/* Show the input to the other ranks, before the vote; hide it at the end of the call. */
+void ss_host_sum_show(struct ss_feedback *f);
+void ss_host_sum_hide(struct ss_feedback *f);
+/* Returns true if the inputs are read, as all ranks know after the vote. */
+bool ss_host_sum_reads(const struct ss_feedback *f);
+/* Acts like ss_host_sum_step. */
+int ss_host_sum_read(struct ss_feedback *f);
 
 /* core/feedback/kept.c. Sets f->keep and the elements left to select from. */
 void ss_keep_range(struct ss_feedback *f);

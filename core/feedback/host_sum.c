@@ -2,16 +2,18 @@
  * their inputs densely, each rank the slices that it owns (core/net/host_layout.h), in rank order.
  * The owner then claims from that sum plus its part of the host's residual, and two_level sums the
  * claims between hosts. Each host thus sends as many entries as a rank that is alone on its host.
+ * The inputs go in messages, unless the ranks read them in each other's memory
+ * (core/feedback/read_host_sum.c).
  *
  * The sum may be infinite where no input is: the vote on the claims tells all ranks. */
 #include "core/feedback/feedback.h"
 
-static bool may_hold(const struct ss_feedback *f)
+bool ss_host_sum_may_hold(const struct ss_comm *comm)
 {
-    const struct ss_settings *s = f->comm->settings;
+    const struct ss_settings *s = comm->settings;
 
-    return ss_layout_is_deep(f->comm->layout) && s->aggregation != SS_AGGREGATION_OFF &&
-           s->quorum == SS_QUORUM_ALL && s->merge == 0 && f->c.x.backend == &ss_host;
+    return ss_layout_is_deep(comm->layout) && s->aggregation != SS_AGGREGATION_OFF &&
+           s->quorum == SS_QUORUM_ALL && s->merge == 0;
 }
 
 /* Returns the first element of the slices of the rank of this host with this number; the number of
@@ -29,7 +31,7 @@ void ss_host_sum_hold(const struct ss_feedback *f, struct ss_tensor_call *call)
 {
     const struct ss_layout *l = f->comm->layout;
 
-    call->has_slices = may_hold(f);
+    call->has_slices = ss_host_sum_may_hold(f->comm) && f->c.x.backend == &ss_host;
     if (!call->has_slices)
         return;
     const int local = l->local[f->comm->t->rank];
@@ -51,6 +53,7 @@ int ss_host_sum_reserve(struct ss_feedback *f)
     const size_t chunks = (size_t)(x->n / SS_CHUNK_ENTRIES) + (size_t)x->t->size;
     const size_t messages = (size_t)x->n * x->esize + chunks * (SS_WIRE_HEADER + 64);
 
+    ss_host_sum_show(f);
     if (ss_buf_reserve(&x->work->host_sum, x->mem, (size_t)hold->n * x->esize + 1) != SS_OK)
         return SS_ERR_MEMORY;
     return ss_buf_reserve(&x->work->arena, x->mem, messages);
@@ -105,6 +108,8 @@ void ss_host_sum_start(struct ss_feedback *f)
     x->group = &h->group;
     x->arena_used = 0;
     x->backend->ops->clear(x->backend, x->type, x->work->host_sum.data, (size_t)f->tensor->hold.n);
+    if (ss_host_sum_reads(f))
+        return;
     x->t = &h->group.t;
     ss_in_start_ordered(x, &h->in, SS_PHASE_REDUCE, add, add_own);
     x->t = h->group.all;
@@ -132,7 +137,7 @@ int ss_host_sum_step(struct ss_feedback *f)
     struct ss_host_sum *h = &f->host;
 
     x->t = &h->group.t;
-    int status = exchange(f);
+    int status = ss_host_sum_reads(f) ? ss_host_sum_read(f) : exchange(f);
     x->t = h->group.all;
     if (status == SS_PENDING || ss_sends_reap(x) == SS_PENDING)
         return SS_PENDING;

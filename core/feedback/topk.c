@@ -519,6 +519,7 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
 
     if (!t)
         return;
+    ss_host_sum_hide(f);
     if (f->joined > 0 && ran == SS_DENSE)
         ss_join_end(f);
     if (f->topk && ran != SS_AUTO && ran != SS_DENSE) {

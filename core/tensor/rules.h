@@ -70,6 +70,9 @@ bool ss_rules_name(const struct ss_rules *rules, uint64_t count, enum ss_type ty
 /* Returns the least count that a rule names, UINT64_MAX if no rule names one. */
 uint64_t ss_rules_least_named(const struct ss_rules *rules);
 
+/* Returns true if a rule has `node`. */
+bool ss_rules_name_hosts(const struct ss_rules *rules);
+
 /* Writes a PATTERN that matches `text` into to[0..size). A character that would end the pattern, in
  * a rule or between the quotes of a shell, becomes '?'. The pattern ends in '*' if `text` fills its
  * array of `room` bytes, since it may have been cut there, and if `size` is too small. */

@@ -76,6 +76,14 @@ uint64_t ss_rules_least_named(const struct ss_rules *rules)
     return least;
 }
 
+bool ss_rules_name_hosts(const struct ss_rules *rules)
+{
+    for (size_t i = 0; rules && i < rules->count; i++)
+        if (rules->rule[i].node)
+            return true;
+    return false;
+}
+
 bool ss_rules_name(const struct ss_rules *rules, uint64_t count, enum ss_type type)
 {
     for (size_t i = 0; rules && i < rules->count; i++) {

@@ -60,7 +60,9 @@ enum ss_vote_flag {
     SS_VOTE_PIECES = 1 << 20,
     /* The call cannot be made on two levels. On one level it stays sparse. */
     SS_VOTE_FLAT = 1 << 21,
-    SS_VOTE_FLAGS = (1 << 22) - 1,
+    /* The rank's input cannot be read by others of its host: the host's sum takes messages. */
+    SS_VOTE_HIDDEN = 1 << 22,
+    SS_VOTE_FLAGS = (1 << 23) - 1,
     /* Off because of traps or a rounding mode: a reason for the report that needs no flag, since an
      * allreduce that is off does not say LAYOUT. */
     SS_VOTE_ENVIRONMENT = SS_VOTE_OFF | SS_VOTE_LAYOUT
