@@ -125,6 +125,7 @@ void shim_comm_release(struct shim_comm *c)
     if (c->core && idle)
         ss_comm_free(c->core);
     ss_layout_free(c->layout);
+    ss_peers_free(c->peers);
     shim_shared_free(c);
     if (c->private != MPI_COMM_NULL)
         shim_real.Comm_free(&c->private);
@@ -137,6 +138,7 @@ void shim_comm_release(struct shim_comm *c)
     c->reserved = false;
     c->core = NULL;
     c->layout = NULL;
+    c->peers = NULL;
     c->transport_open = false;
 }
 
@@ -406,6 +408,7 @@ static void bury(struct shim_comm *c)
         return;
     ss_comm_free(c->core);
     ss_layout_free(c->layout);
+    ss_peers_free(c->peers);
     shim_shared_free(c);
     shim_transport_free(&c->transport);
     shim_transport_free(&c->rounds);

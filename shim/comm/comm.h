@@ -8,6 +8,7 @@
 #ifndef SHIM_COMM_COMM_H
 #define SHIM_COMM_COMM_H
 
+#include "core/net/peer_memory.h"
 #include "core/net/shared_memory.h"
 #include "shim/mpi/mpi_names.h"
 #include "shim/mpi/mpi_transport.h"
@@ -91,6 +92,7 @@ struct shim_comm {
     struct shim_transport transport, rounds;
     struct ss_comm *core;
     struct ss_layout *layout; /* hosts of the ranks */
+    struct ss_peers *peers;   /* the core's; NULL: ranks do not read each other's memory */
     struct ss_shared shared;  /* memory that all ranks share; zero: none */
     bool transport_open, rounds_open;
     struct shim_comm *next_in[SHIM_LISTS]; /* under table_lock */

@@ -7,6 +7,7 @@
 #include "shim/comm/clock.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/partial_calls.h"
+#include "shim/comm/peers.h"
 #include "shim/comm/progress.h"
 #include "shim/comm/shared.h"
 #include "shim/mpi/errors.h"
@@ -257,6 +258,8 @@ static bool find_hosts(struct shim_comm *c)
     if (l->hosts == 1 && is_same(c) && shim.settings.aggregation != SS_AGGREGATION_OFF &&
         !shim.settings.observe)
         shim_shared_meet(c);
+    if (is_same(c) && ss_comm_wants_peers(c->core))
+        shim_peers_meet(c);
     return true;
 }
 

@@ -83,7 +83,28 @@ by_host 111222 dsar q8 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=hea
 by_host 112233 oktopk bf16 '*:calls=1' on conserve conserve "${KEPT[@]}" pattern=heavy
 SPARSESHIM_DENSITY=1 PERIOD=1 SPARSESHIM_GUARD=off SPARSESHIM_PROGRESS=watchdog \
     by_host 1122 ring same '*:calls=1' on "layers under way together" nb_layers --divide 256 --steps 3
-unset SPARSESHIM_DENSITY
+
+# The sum of a host: its ranks read each other's memory, unless the system keeps a rank from it. A
+# rank in a namespace of its own has another number there.
+cat >"$WORK/hidden" <<SH
+#!/bin/sh
+[ "\$PMI_RANK" = 3 ] || exec "$PROGRAMS/conserve" "\$@"
+exec unshare --pid --fork --kill-child "$PROGRAMS/conserve" "\$@"
+SH
+chmod +x "$WORK/hidden"
+export SPARSESHIM_DEBUG=info
+by_host 1122 split_allgather same '*:calls=1' on "in memory" conserve "${KEPT[@]}" pattern=heavy
+grep -q "the ranks of a host read each other's memory" "$WORK/err"
+tap "$?" "ranks of a host read each other's memory"
+name="a rank that cannot be read"
+if unshare --pid --fork true 2>/dev/null; then
+    PROGRAMS=$WORK by_host 1122 split_allgather same '*:calls=1' on "$name" hidden "${KEPT[@]}" pattern=heavy
+    grep -q "the ranks of a host cannot read each other's memory" "$WORK/err"
+    tap "$?" "$name: all ranks use messages"
+else
+    skip "$name" "only root makes a namespace of processes"
+fi
+unset SPARSESHIM_DEBUG SPARSESHIM_DENSITY
 
 # Bytes inside hosts and between them: of all ranks, by `sparseshim report`.
 cat >"$WORK/all" <<SH

@@ -1,0 +1,65 @@
+/* Lets the ranks of a host read each other's memory, if the system does (ptrace(2), section "Ptrace
+ * access mode checking"). */
+#include "shim/comm/peers.h"
+
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+
+_Static_assert(sizeof(struct ss_peer) == 2 * sizeof(uint64_t), "MPI_UINT64_T, two of them");
+
+/* Returns true if `own` is true on all ranks. */
+static bool agree(const struct shim_comm *c, bool own)
+{
+    const long long mine = own;
+    long long all = 0;
+
+    return shim_real.Allreduce(&mine, &all, 1, MPI_LONG_LONG, MPI_MIN, c->private) == MPI_SUCCESS &&
+           all;
+}
+
+/* Tries to read what each rank of this host shows. The number of the first contact tells the ranks
+ * from processes of another namespace that have their numbers. */
+static bool can_read(const struct shim_comm *c, uint64_t number)
+{
+    const struct ss_layout *l = c->layout;
+    uint64_t address;
+
+    for (int r = 0; r < c->size; r++)
+        if (l->host[r] == l->host[c->rank] &&
+            (!ss_peers_look(c->peers, r, number, &address) || address != l->ids[r]))
+            return false;
+    return true;
+}
+
+static bool meet(struct shim_comm *c)
+{
+    const uint64_t number = (uint64_t)c->agreed[SHIM_MEET_NUMBER] + 1;
+    struct ss_peer own;
+    bool reads;
+
+    c->peers = ss_peers_create(c->size);
+    if (!agree(c, c->peers != NULL))
+        return false;
+    own = ss_peers_own(c->peers);
+    c->peers->shown = (struct ss_shown){.call = number, .address = c->layout->ids[c->rank]};
+    if (shim_real.Allgather(&own, 2, MPI_UINT64_T, c->peers->peer, 2, MPI_UINT64_T, c->private) !=
+        MPI_SUCCESS)
+        return false;
+    reads = agree(c, can_read(c, number));
+    ss_peers_hide(c->peers, number);
+    return reads;
+}
+
+void shim_peers_meet(struct shim_comm *c)
+{
+    if (meet(c)) {
+        ss_comm_set_peers(c->core, c->peers);
+    } else {
+        ss_peers_free(c->peers);
+        c->peers = NULL;
+    }
+    if (c->rank == 0)
+        shim_say(CFG_DEBUG_INFO, "communicator \"%s\" of %d ranks: the ranks of a host %s", c->name,
+                 c->size,
+                 c->peers ? "read each other's memory" : "cannot read each other's memory");
+}
