@@ -115,7 +115,8 @@ static uint64_t flags_of(struct ss_call *call)
 
 /* Returns this rank's share of a sum that is 0 if oktopk's state is the same on all ranks that
  * share it: all ranks, or the owners of a slice, one on each host. The first of them takes its hash
- * times the number of the others, each of which subtracts its own. */
+ * times the number of the others, each of which subtracts its own. The hash depends on the slice,
+ * so that the differences of two slices do not cancel out. */
 static uint64_t state_share(const struct ss_feedback *f)
 {
     const struct ss_layout *l = f->comm->layout;
@@ -130,7 +131,8 @@ static uint64_t state_share(const struct ss_feedback *f)
         place = l->host[rank];
     }
     const uint64_t others = (uint64_t)ss_topk_owners(f) - 1;
-    const uint64_t hash = ss_agreed_hash(&f->tensor->agreed, (int)others + 1);
+    const uint64_t hash =
+        ss_mix(ss_agreed_hash(&f->tensor->agreed, (int)others + 1), f->tensor->hold.first);
     return place == 0 ? others * hash : 0 - hash;
 }
 

@@ -201,8 +201,8 @@ static int step_count(struct ss_call *call)
         return end_failed(call);
     ss_topk_commit(&call->f);
     ss_in_flight_book_seconds(&call->turn, whole_seconds(&call->f, call->mark));
-    if (!ss_topk_global(&call->f,
-                        call->plan.algorithm)) /* tells how much the ranks' sets overlap */
+    /* the result tells how much the ranks' sets overlap */
+    if (!ss_topk_global(&call->f, call->plan.algorithm))
         ss_in_flight_add_result(&call->turn);
     return SS_OK;
 }

@@ -80,9 +80,9 @@ static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy, bool de
     return !lossy && ss_keeps_global(a) ? SS_AUTO : a;
 }
 
-/* With NODE_AGGREGATION=on, a forced algorithm runs between hosts, and the plan chooses between two
- * levels and dense. ALGORITHM=two_level implies split_allgather between hosts, since runs with a
- * forced algorithm repeat bit for bit. */
+/* With NODE_AGGREGATION=on, a forced algorithm runs between hosts if it can, and the plan chooses
+ * between two levels and dense. ALGORITHM=two_level implies split_allgather between hosts, since
+ * runs with a forced algorithm repeat bit for bit. */
 static void aggregate(struct ss_shape *shape, const struct ss_settings *s)
 {
     if (shape->forced == SS_TWO_LEVEL) {

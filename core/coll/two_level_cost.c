@@ -153,8 +153,8 @@ static double memory_between(const struct ss_shape *s, enum ss_algorithm a)
 
     b.size = s->layout->hosts;
     b.n = balanced ? s->n : s->n / (uint64_t)ss_layout_slices(s->layout, s->n) + 16;
-    b.nnz_max = at_most(s->nnz_sum, b.n);
-    b.nnz_sum = at_most(s->nnz_sum, b.n * (uint64_t)b.size);
+    b.nnz_max = at_most(s->by_host ? s->nnz_max : s->nnz_sum, b.n);
+    b.nnz_sum = at_most(s->nnz_sum, b.nnz_max * (uint64_t)b.size);
     return is_candidate(s, a) ? row->memory(&b) : 0;
 }
 
@@ -169,7 +169,7 @@ double ss_two_level_memory(const struct ss_shape *s)
     double own = ss_min((double)s->nnz_sum, (double)s->n);
     if (s->by_host && (s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME)) /* errors */
         own += (double)s->n;
-    if (ss_two_level_takes(s, SS_GTOPK)) /* entries that it cuts */
+    if (is_candidate(s, SS_GTOPK)) /* entries that it cuts */
         own += 2 * ((double)s->nnz_max + (double)s->k);
     return ss_memory_own(s) + ss_memory_sent(s) + most +
            2.1 * own * (4 + (double)ss_type_size(s->type));

@@ -151,7 +151,6 @@ void ss_cuts_narrow(struct ss_cuts *c, const uint64_t *words)
 
     if (!c->counted)
         count_total(c, words);
-
     for (int j = 1, end; j < c->size; j = end) {
         end = same_bin(c, j);
         if (settled(c, &c->cut[j]))

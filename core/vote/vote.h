@@ -112,8 +112,8 @@ struct ss_ballot {
     /* top-k: squared norm of the residual over that of the input, double bits */
     uint64_t ratio_max;
     uint64_t result_max; /* entries of the last result on this lane, 0 = not known */
-    /* oktopk's boundaries and threshold: 0 if they are the same on all ranks that share them, if
-     * not, all make them anew */
+    /* of hashes of oktopk's boundaries and threshold, mod 2^64; 0 if they are the same on all ranks
+     * that share them: if not, all make them anew */
     uint64_t state_sum;
     uint32_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
