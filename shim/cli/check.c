@@ -17,7 +17,14 @@
 
 enum { NOBODY = -1 };
 
-enum family { FAMILY_NONE, FAMILY_MPICH, FAMILY_STANDARD, FAMILY_OPEN_MPI, FAMILY_OTHER };
+enum family {
+    FAMILY_NONE,
+    FAMILY_MPICH,
+    FAMILY_STANDARD,
+    FAMILY_OPEN_MPI,
+    FAMILY_OLD_OPEN_MPI,
+    FAMILY_OTHER
+};
 
 struct check {
     const char *asked;   /* as the user named it */
@@ -109,7 +116,8 @@ static int first_caller(const struct check *c, const char *const *names, size_t 
 }
 
 /* The ABI family that a library name stands for. Names of Open MPI up to 1.10 and of the MPICH
- * family overlap, which only the symbols tell. */
+ * family overlap, which only the symbols tell. Open MPI 3 has the name of 4 and 5: it is refused
+ * at run time. */
 static enum family family_of_name(const char *name)
 {
     const char *base = base_name(name);
@@ -120,9 +128,10 @@ static enum family family_of_name(const char *name)
         return FAMILY_STANDARD;
     if (version != NULL && strncmp(version, ".so.12", 6) == 0)
         return FAMILY_MPICH;
-    if (strncmp(base, "libmpi.so", 9) == 0 && version != NULL &&
-        (strncmp(version, ".so.40", 6) == 0 || strncmp(version, ".so.20", 6) == 0))
+    if (strncmp(base, "libmpi.so.40", 12) == 0)
         return FAMILY_OPEN_MPI;
+    if (strncmp(base, "libmpi.so.20", 12) == 0)
+        return FAMILY_OLD_OPEN_MPI;
     return FAMILY_OTHER;
 }
 
@@ -141,7 +150,7 @@ static void find_mpi(struct check *c)
     const struct deps_object *mpi = &c->deps.objects[c->mpi];
     c->family = family_of_name(mpi->binary.soname != NULL ? mpi->binary.soname : mpi->name);
     if (exported(c, c->mpi, "ompi_mpi_comm_world") == BINARY_DEFINED)
-        c->family = FAMILY_OPEN_MPI;
+        c->family = c->family == FAMILY_OPEN_MPI ? FAMILY_OPEN_MPI : FAMILY_OLD_OPEN_MPI;
     else if (c->family == FAMILY_NONE)
         c->family = FAMILY_OTHER;
 }
@@ -154,7 +163,9 @@ static const char *family_text(enum family family)
     case FAMILY_STANDARD:
         return "MPI standard ABI (libmpi_abi)";
     case FAMILY_OPEN_MPI:
-        return "Open MPI";
+        return "Open MPI 4 or 5";
+    case FAMILY_OLD_OPEN_MPI:
+        return "Open MPI before 4";
     case FAMILY_OTHER:
         return "neither the MPICH ABI family nor Open MPI";
     case FAMILY_NONE:
@@ -263,15 +274,10 @@ static bool loads_mpi_at_run_time(struct check *c)
         return false;
     c->seen = true;
     char advice[PATH_MAX + 128];
-    snprintf(
-        advice, sizeof advice,
-        "mpirun -n 8 sparseshim run python3 %s, with mpi4py installed against an MPI library of "
-        "the MPICH ABI family",
-        c->asked);
-    return verdict(c,
-                   c->script.bare ? advice
-                                  : "install mpi4py against an MPI library of the MPICH ABI family",
-                   "if MPI comes in at run time (mpi4py) from the MPICH ABI family");
+    snprintf(advice, sizeof advice, "mpirun -n 8 sparseshim run python3 %s", c->asked);
+    return verdict(c, c->script.bare ? advice : "install mpi4py",
+                   "if MPI comes in at run time (mpi4py), from Open MPI 4 or 5, or from the MPICH "
+                   "ABI family");
 }
 
 static bool uses_no_mpi(struct check *c)
@@ -289,9 +295,9 @@ static bool uses_no_mpi(struct check *c)
 
 static bool has_other_mpi(struct check *c)
 {
-    if (c->family == FAMILY_MPICH || c->family == FAMILY_STANDARD || c->family == FAMILY_NONE)
+    if (c->family != FAMILY_OLD_OPEN_MPI && c->family != FAMILY_OTHER)
         return false;
-    return verdict(c, "build it against MPICH, Intel MPI, MVAPICH or Cray MPICH",
+    return verdict(c, "build it against MPICH, Open MPI 4 or 5, Intel MPI, MVAPICH or Cray MPICH",
                    "its MPI library %s is %s: calls pass through untouched",
                    c->mpi != NOBODY ? object_name(c, c->mpi) : "", family_text(c->family));
 }
@@ -396,6 +402,18 @@ static bool is_wrapped_for_fortran(struct check *c)
     return false;
 }
 
+/* Open MPI's functions of Fortran call PMPI names, which the library does not take over. */
+static bool is_fortran_of_open_mpi(struct check *c)
+{
+    for (size_t k = 0; k < LENGTH(reductions); k++)
+        if (c->family != FAMILY_OPEN_MPI ||
+            (is_c(reductions[k]) && first_caller(c, &reductions[k], 1) != NOBODY))
+            return false;
+    return verdict(c, "call MPI from C or Python, or build the program against MPICH",
+                   "%s calls MPI from Fortran, which under Open MPI passes through",
+                   object_name(c, c->caller));
+}
+
 /* The runtime of AddressSanitizer ends a program in which another library is loaded before it. */
 static bool has_runtime_that_must_be_first(struct check *c)
 {
@@ -478,6 +496,7 @@ static rule *const rules[] = {
     binds_to_itself,
     is_shadowed,
     is_wrapped_for_fortran,
+    is_fortran_of_open_mpi,
     has_runtime_that_must_be_first,
     only_posts,
     is_seen,

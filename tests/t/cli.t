@@ -277,8 +277,10 @@ int main(int argc, char **argv)
 C
 # Stands for Open MPI: the names by which the real one is told.
 file('open.c', "int ompi_mpi_comm_world, MPI_Allreduce(void), PMPI_Allreduce(void);\n"
-      . "int MPI_Allreduce(void) { return 0; }\nint PMPI_Allreduce(void) { return 0; }\n");
-file('openapp.c', "int MPI_Allreduce(void);\nint main(void) { return MPI_Allreduce(); }\n");
+      . "int MPI_Allreduce(void) { return 0; }\nint PMPI_Allreduce(void) { return 0; }\n"
+      . "int mpi_allreduce_(void) { return 0; }\n");
+file('openapp.c', "#ifdef FORTRAN\n#define MPI_Allreduce mpi_allreduce_\n#endif\n"
+      . "int MPI_Allreduce(void);\nint main(void) { return MPI_Allreduce(); }\n");
 
 sub verdict {
     my ($program, $status, $pattern, $name) = @_;
@@ -389,7 +391,12 @@ subtest 'check says why calls would not be seen' => sub {
     verdict('./persistent', 1, qr/only MPI_Allreduce_init/, 'persistent only');
     compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi.so.40 -o libmpi.so.40");
     compiled("gcc openapp.c ./libmpi.so.40 -Wl,-rpath,'\$ORIGIN' -o openapp");
-    verdict('./openapp', 1, qr/Open MPI: calls pass through untouched/, 'Open MPI');
+    verdict('./openapp', 0, qr/would be seen/, 'Open MPI');
+    compiled("gcc -DFORTRAN openapp.c ./libmpi.so.40 -Wl,-rpath,'\$ORIGIN' -o openfortran");
+    verdict('./openfortran', 1, qr/from Fortran, which under Open MPI passes/, 'Fortran under Open MPI');
+    compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi.so.20 -o libmpi.so.20");
+    compiled("gcc openapp.c ./libmpi.so.20 -Wl,-rpath,'\$ORIGIN' -o oldopenapp");
+    verdict('./oldopenapp', 1, qr/Open MPI before 4: calls pass through untouched/, 'Open MPI 2');
     compiled("gcc openapp.c open.c -o embedded");
     verdict('./embedded', 1, qr/MPI library is linked statically into/, 'MPI inside');
     compiled("gcc -c empty.c -o empty.o");

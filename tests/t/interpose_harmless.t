@@ -37,7 +37,8 @@ awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
         sed 'p; s/$/_c/'
     printf '%s\n' MPI_Pcontrol MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread \
         MPI_Query_thread MPI_Finalize PMPI_Finalize MPI_Request_get_status \
-        PMPI_Request_get_status MPI_Cancel MPI_Request_free MPI_Op_create \
+        PMPI_Request_get_status MPI_Cancel MPI_Request_free MPI_Wait MPI_Test MPI_Waitall \
+        MPI_Testall MPI_Waitany MPI_Testany MPI_Waitsome MPI_Testsome MPI_Op_create \
         MPI_Op_free PMPI_Op_free MPI_Start MPI_Startall MPI_Type_set_attr \
         MPI_Comm_create_keyval MPI_Keyval_create MPI_Type_create_keyval MPI_Comm_set_attr \
         MPI_Attr_put MPI_Comm_free MPI_Comm_disconnect
