@@ -148,9 +148,9 @@ static bool is_old_open_mpi(void)
 static void set_open_mpi(void)
 {
     if (is_old_open_mpi())
-        refuse("Open MPI is served from version 4 on, not this one: ", shim.library);
+        refuse("this MPI library is not served: ", shim.library);
     else if (!shim_real_set_open_mpi())
-        refuse("the MPI library lacks a symbol of Open MPI: ", shim.library);
+        refuse("the MPI library lacks ", "a symbol of Open MPI");
 }
 
 /* Finds the ABI of the MPI library. Returns false if it is not served. The library's own answer
@@ -170,7 +170,7 @@ static bool find_abi(void)
     else if (is_of_mpich())
         shim_abi_set(SHIM_ABI_MPICH);
     else
-        refuse("this MPI library is neither Open MPI nor MPICH or of its ABI family: ",
+        refuse("this MPI library is not served: ",
                shim.library[0] ? shim.library : "(no version text)");
     return shim_abi.kind != SHIM_ABI_NONE;
 }

@@ -499,7 +499,7 @@ subtest 'check looks through scripts' => sub {
     file('train.py', "import mpi4py\n", 0644);
     verdict('./train.py', 0, qr/at run time \(mpi4py\)/, 'Python without a first line that names it');
     like($out, qr/^script: +\.\/train\.py is run by \Q$python\E$/m, 'the interpreter');
-    like($out, qr/^what to do: mpirun -n 8 sparseshim run python3 \.\/train\.py, /m, 'the command');
+    like($out, qr/^what to do: mpirun -n 8 sparseshim run python3 \.\/train\.py$/m, 'the command');
     verdict('train.py', 0, qr/at run time \(mpi4py\)/, 'without its folder');
     ($code, $out) = sh("cd '$dir' && PATH='$dir' '$cli' check ./train.py");
     like("$code $out", qr/^1 verdict: .* neither an ELF program nor a script/, 'where there is no python3');
