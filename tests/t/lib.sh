@@ -31,7 +31,7 @@ esac
 YIELDS=${YIELDS-$BUILD/tests/mpi/yields.so}
 MPIRUN=${MPIRUN:-mpirun.mpich}
 # Ranks start in two thirds of the processor time if UCX does not look for networks and hwloc not for
-# PCI devices, and in two thirds of that if hwloc loads no plugins: one of them asks an X server for
+# PCI devices, and in nine tenths of that if hwloc loads no plugins: one of them asks an X server for
 # GPUs. These are the transports that UCX takes by itself on one host.
 export UCX_TLS=sysv,cma,self HWLOC_COMPONENTS=-pci,-linux:pci,-linux:io HWLOC_PLUGINS_PATH=/nonexistent
 if [ ! -e "$LIB" ] || [ ! -x "$PROGRAMS/oracle" ]; then
