@@ -233,19 +233,20 @@ static void expect_nothing_lost(const struct combination *k, bool draining)
     training_close(&t);
 }
 
+/* float and double by turns: each with every value type, number of ranks and pattern, but not with
+ * all three. */
 static void cross(enum ss_algorithm algorithm)
 {
     for (int values = 0; values < SS_VALUE_TYPES; values++)
         for (int size = 2; size <= MOST_P; size++)
-            for (int p = 0; p < PATTERNS; p++)
-                for (int type = 0; type < 2; type++) {
-                    struct combination k = {.algorithm = algorithm,
-                                            .values = (enum ss_values)values,
-                                            .size = size,
-                                            .type = type ? SS_F64 : SS_F32,
-                                            .pattern = p};
-                    expect_nothing_lost(&k, false);
-                }
+            for (int p = 0; p < PATTERNS; p++) {
+                struct combination k = {.algorithm = algorithm,
+                                        .values = (enum ss_values)values,
+                                        .size = size,
+                                        .type = (values + size + p) % 2 ? SS_F64 : SS_F32,
+                                        .pattern = p};
+                expect_nothing_lost(&k, false);
+            }
 }
 
 #define DEFINE_CROSS(name, algorithm)                                                              \
@@ -335,7 +336,7 @@ static void communicators_of_equal_size_and_layout_give_equal_bits(void **state)
 
 /* ---- random sequences of calls ---- */
 
-enum { WAYS = 2, LAYERS = 5, BUFFERS = LAYERS + 3, SEQUENCES = 24 };
+enum { WAYS = 2, LAYERS = 5, BUFFERS = LAYERS + 3, SEQUENCES = 16 };
 
 static const size_t way_n[WAYS] = {300, 450};
 
