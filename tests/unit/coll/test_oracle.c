@@ -209,7 +209,7 @@ static void exact_for_any_p_type_operator_and_input(void **state)
 {
     (void)state;
     for (int size = 2; size <= 9; size++)
-        sweep_size(size, 3, SIZE_MAX);
+        sweep_size(size, 6, SIZE_MAX);
 }
 
 static void exact_for_many_ranks(void **state)
