@@ -255,7 +255,7 @@ check-node: tests ## MPI tests with several ranks on a host, exact sums on two l
 	@for layout in $(LAYOUTS); do echo "LAYOUT=$$layout"; \
 	    LAYOUT=$$layout BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(NODE_T) || exit 1; done
 
-check-aarch64: ## library, unit tests and MPI programs for aarch64, cross-compiled, under qemu-user; installs compiler and qemu (AARCH64_FULL=1: also the longest)
+check-aarch64: ## library, unit tests and MPI programs for aarch64, cross-compiled, under qemu-user; installs compiler and qemu (AARCH64_FULL=1: also long unit tests)
 	@scripts/install-deps build tests aarch64
 	@BUILD=$(BUILD) scripts/aarch64
 
