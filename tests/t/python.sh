@@ -56,3 +56,15 @@ have_torch() {
     [ -e /usr/lib/python3/dist-packages/torch/__init__.py ] && have_mpi4py || return
     mkdir -p "$WORK/path" && ln -sfn "$VENV"/lib/python3*/site-packages/mpi4py "$WORK/path/mpi4py"
 }
+
+# have_wheels FOLDER PACKAGE...: mpi4py's wheel with those of an MPI library, in $BUILD/FOLDER.
+have_wheels() {
+    local folder=$BUILD/$1
+    shift
+    [ "$(cat "$folder/ready" 2>/dev/null)" = "$MPI4PY $*" ] && return
+    rm -rf "$folder"
+    "$PYTHON3" -m venv "$folder" >"$WORK/out" 2>"$WORK/err" &&
+        timeout -k 5 300 "$folder/bin/pip" install --disable-pip-version-check -q \
+            --only-binary :all: "mpi4py==$MPI4PY" "$@" >"$WORK/out" 2>"$WORK/err" </dev/null &&
+        echo "$MPI4PY $*" >"$folder/ready"
+}
