@@ -20,11 +20,6 @@
  * where other ranks wait for it, and all ranks learn that their calls pass. */
 static struct shim_comm spares[SHIM_SPARES];
 
-static size_t bucket_of(MPI_Comm handle)
-{
-    return ((uint32_t)(uintptr_t)handle * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
-}
-
 /* Handle that this thread is freeing, 0: none. */
 static _Thread_local uintptr_t freeing_now;
 
@@ -33,7 +28,7 @@ static _Thread_local uintptr_t freeing_now;
  * this thread is freeing. Called under table_lock. */
 static struct shim_comm **find(MPI_Comm comm, bool own)
 {
-    struct shim_comm **link = &shim.buckets[bucket_of(comm)];
+    struct shim_comm **link = &shim.buckets[shim_bucket_of((uintptr_t)comm)];
 
     for (; *link; link = &(*link)->next) {
         bool mine = (*link)->freeing && pthread_equal((*link)->freer, pthread_self());
@@ -56,15 +51,35 @@ struct shim_comm *shim_comm_get(uintptr_t handle)
     return c;
 }
 
+/* Called under table_lock after each change of a bucket. */
+static void note_bucket(size_t bucket)
+{
+    atomic_store_explicit(&shim.occupied[bucket], shim.buckets[bucket] != NULL,
+                          memory_order_relaxed);
+}
+
+int shim_comm_known_size(uintptr_t handle)
+{
+    struct shim_comm *c;
+    int size;
+
+    pthread_mutex_lock(&shim.table_lock);
+    c = *find((MPI_Comm)handle, false);
+    size = c && c->state != SHIM_COMM_SEEN ? c->size : 0;
+    pthread_mutex_unlock(&shim.table_lock);
+    return size;
+}
+
 void shim_comm_insert(struct shim_comm *c)
 {
-    struct shim_comm **bucket = &shim.buckets[bucket_of(c->handle)];
+    struct shim_comm **bucket = &shim.buckets[shim_bucket_of((uintptr_t)c->handle)];
 
     pthread_mutex_lock(&shim.table_lock);
     c->freeing = shim_comm_is_going((uintptr_t)c->handle); /* in a callback of that call */
     c->freer = pthread_self();
     c->next = *bucket;
     *bucket = c;
+    note_bucket(shim_bucket_of((uintptr_t)c->handle));
     shim.known++;
     c->number = shim.contacts++;
     pthread_mutex_unlock(&shim.table_lock);
@@ -226,6 +241,7 @@ static struct shim_comm *take_out(MPI_Comm comm, bool own, bool *empty)
     c = *link;
     if (c) {
         *link = c->next;
+        note_bucket(shim_bucket_of((uintptr_t)comm));
         shim.known--;
     }
     *empty = shim.known == 0;
@@ -497,6 +513,7 @@ void shim_comm_close_all(void)
         pthread_mutex_lock(&shim.table_lock);
         c = shim.buckets[i];
         shim.buckets[i] = NULL;
+        note_bucket(i);
         pthread_mutex_unlock(&shim.table_lock);
         while (c) {
             struct shim_comm *next = c->next;

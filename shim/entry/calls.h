@@ -11,6 +11,13 @@ int shim_iallreduce(const struct shim_call *call, void *request);
 /* shim/entry/collective.c: handles the other collectives; request NULL: blocking. */
 int shim_collective(const struct shim_call *call, void *request);
 
+/* Returns true if a gather or reduce_scatter is below MIN_COUNT, or on one rank alone; `count`
+ * elements of `type` are its first slice. The communicator has an entry, or none: then false. */
+bool shim_is_little_there(int64_t count, uintptr_t type, uintptr_t comm);
+/* Acts like it after the MPI library has made the call, which returned `err`: true if all is done.
+ * Otherwise the call goes to shim_collective as one that is `made`, without its buffers. */
+bool shim_is_over(int err, int64_t count, uintptr_t type, uintptr_t comm);
+
 /* shim/entry/operators.c: handles a nonblocking reduction with an operator of the program. reason:
  * why the call is not served, if it is counted. */
 enum { SHIM_NOT_COUNTED = -1 };

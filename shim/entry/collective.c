@@ -59,6 +59,31 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     return shim_bytes(call, size) <= INT_MAX;
 }
 
+/* Returns true if slices of this size on all ranks have fewer than MIN_COUNT words. */
+static bool is_little(int64_t count, uintptr_t type, int size)
+{
+    uint64_t bytes;
+
+    return count >= 0 &&
+           !__builtin_mul_overflow((uint64_t)count * (uint64_t)size, shim_size_of(type), &bytes) &&
+           bytes / 4 < (uint64_t)shim.min_count;
+}
+
+bool shim_is_little_there(int64_t count, uintptr_t type, uintptr_t comm)
+{
+    const int size = shim_may_be_known(comm) ? shim_comm_known_size(comm) : 0;
+
+    return size == 1 || (size > 1 && is_little(count, type, size));
+}
+
+bool shim_is_over(int err, int64_t count, uintptr_t type, uintptr_t comm)
+{
+    int size = 0;
+
+    return err != MPI_SUCCESS || shim_real.Comm_size((MPI_Comm)comm, &size) != MPI_SUCCESS ||
+           size < 2 || is_little(count, type, size);
+}
+
 /* Passes a call on an unknown communicator, whose size can be asked for after the MPI library has
  * accepted the call. */
 static int on_unknown(const struct shim_call *call, void *request, bool seen)
@@ -125,6 +150,10 @@ static int route(const struct shim_call *call, void *request)
     comm = shim_comm_met(call->comm, &seen);
     if (!comm)
         return on_unknown(call, request, seen);
+    if (call->made) { /* met by another thread during the call, which MPI does not allow */
+        shim_comm_put(comm);
+        return MPI_SUCCESS;
+    }
     if (comm->size < 2 && !call->on_device)
         reason = SS_WHY_COMMUNICATOR;
     else if (request && is_refused(call, comm))
@@ -147,6 +176,8 @@ int shim_collective(const struct shim_call *call, void *request)
     struct shim_call placed = *call;
     bool device;
 
+    if (!shim_prepare() && call->made)
+        return MPI_SUCCESS;
     if (!shim_prepare())
         return request ? shim_ipass(call, request) : shim_pass(call);
     device = shim_lies_on_device(call);

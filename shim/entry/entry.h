@@ -2,6 +2,7 @@
 #ifndef SHIM_ENTRY_ENTRY_H
 #define SHIM_ENTRY_ENTRY_H
 
+#include "shim/comm/comm.h"
 #include "shim/device/memory.h"
 #include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
@@ -19,6 +20,18 @@ static inline void be_ready(void)
     if (atomic_load_explicit(&shim.phase, memory_order_acquire) == SHIM_NEW)
         shim_prepare();
 }
+
+/* A call, from arguments named alike in all of them. The ABI of the MPI library must be
+ * known before its handles are taken from the arguments. */
+#define REDUCTION(is_large, ...)                                                                   \
+    (be_ready(), &(struct shim_call){.send = send,                                                 \
+                                     .recv = recv,                                                 \
+                                     .count = count,                                               \
+                                     .type = shim_abi_word(type),                                  \
+                                     .op = shim_abi_word(op),                                      \
+                                     .comm = shim_abi_word(comm),                                  \
+                                     .large = is_large,                                            \
+                                     __VA_ARGS__})
 
 /* ---- calls that pass at once ----
  *
@@ -46,8 +59,9 @@ static inline bool is_small(int64_t count, const void *send, const void *recv, u
  * says: shim_lies_on_device finds that out with the whole call. */
 static inline bool on_host(const void *send, uintptr_t send_type, const void *recv, uintptr_t type)
 {
-    return (send || shim_handle_size(send_type) > 0) && (recv || shim_handle_size(type) > 0) &&
-           shim_on_host(send, recv);
+    return shim_are_plain(send, recv) ||
+           ((send || shim_handle_size(send_type) > 0) && (recv || shim_handle_size(type) > 0) &&
+            !shim_is_device(send, recv));
 }
 
 /* Acts like is_small after the entry point's fast path, for buffers whose place must be found. */
@@ -68,22 +82,50 @@ static inline bool ibelow(int64_t count, uintptr_t op)
     return count < least && (shim_is_predefined(op) || least == INT64_MAX);
 }
 
-/* Returns true for a call on MPI_COMM_WORLD whose slices have fewer than MIN_COUNT words together,
- * if all are as long as this one. The size of other communicators is unknown here. A predefined
- * datatype has the size of an element in the second byte; other handles have more bits set. A
- * negative count makes a large product. */
-static inline bool little(int count, uintptr_t type, uintptr_t comm)
+/* Returns true for a call on MPI_COMM_WORLD whose slices have fewer than MIN_COUNT words of 4 bytes
+ * together, if all have as many as this one. */
+static inline bool few(int64_t words, uintptr_t comm)
 {
-    uint32_t element = (uint32_t)type ^ 0x4c000000u;
-
-    return (uint32_t)comm == SHIM_WORLD && element < 0x10000 &&
-           (uint64_t)(element >> 8) * (uint64_t)count <
-               atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
+    return shim_abi_word(comm) == shim_abi.COMM_WORLD && words >> 31 == 0 &&
+           4 * (uint64_t)words < atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
 }
 
-static inline bool little_c(int64_t count, uintptr_t type, uintptr_t comm)
+/* Acts like `few` for elements of a datatype. The size of a derived type is unknown here. */
+static inline bool little(int64_t count, uintptr_t type, uintptr_t comm)
 {
-    return count >> 31 == 0 && little((int)count, type, comm);
+    size_t element;
+
+    if (shim_abi_word(comm) != shim_abi.COMM_WORLD || count >> 31 != 0)
+        return false;
+    element = shim_handle_size(shim_abi_word(type));
+    return element > 0 && element * (uint64_t)count <
+                              atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
+}
+
+/* Returns true for a slice on a communicator without an entry. The number of ranks, which decides
+ * whether the call is below MIN_COUNT, is the MPI library's to tell, once it has accepted the call:
+ * such a call is the library's in any case. */
+static inline bool is_new(int64_t count, uintptr_t comm)
+{
+    return count >> 31 == 0 &&
+           atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire) > 0 &&
+           !shim_may_be_known(shim_abi_word(comm));
+}
+
+/* Acts like is_new, also if another communicator falls into the handle's bucket. */
+static inline bool is_unmet(int64_t count, uintptr_t comm)
+{
+    return count >> 31 == 0 &&
+           atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire) > 0 &&
+           shim_comm_known_size(shim_abi_word(comm)) == 0;
+}
+
+/* Acts like `little` on a communicator with an entry. */
+static inline bool is_little_there(int64_t count, uintptr_t type, uintptr_t comm)
+{
+    return count >> 31 == 0 &&
+           atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire) > 0 &&
+           shim_is_little_there(count, shim_abi_word(type), shim_abi_word(comm));
 }
 
 /* Returns true if nothing is served. */

@@ -140,12 +140,11 @@ static void start_requests(void)
     shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;
 }
 
-/* Only MPICH's handles tell the size of an element (shim/entry/entry.h). */
 static void pass_small_slices(void)
 {
     int64_t least = atomic_load(&shim.min_fast);
 
-    if ((uintptr_t)MPI_COMM_WORLD == SHIM_WORLD && least > 0 && least < INT64_MAX / 4)
+    if (least > 0 && least < INT64_MAX / 4)
         atomic_store(&shim.min_fast_slice,
                      (4 * (uint64_t)least + (uint64_t)shim.ranks - 1) / (uint64_t)shim.ranks);
 }

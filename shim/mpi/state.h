@@ -189,6 +189,7 @@ struct shim_call {
     bool listed; /* an allgatherv or MPI_Reduce_scatter, also if the program's list is NULL */
     int64_t send_count; /* allgather */
     uintptr_t send_type;
+    bool made;                  /* by the MPI library, with success */
     bool on_device;             /* nonblocking: a buffer is in device memory */
     struct shim_staged *staged; /* of buffers in device memory, or NULL; owned by a nonblocking
                                  * operation */
@@ -275,9 +276,6 @@ struct shim_hooks {
     void (*clock_known)(void);                                    /* shim_trace_flush */
 };
 
-/* MPICH's MPI_COMM_WORLD, a constant for the entry points of gathers. */
-#define SHIM_WORLD 0x44000000u
-
 enum { SHIM_MARK_COUNT = 8 /* elements */, SHIM_MARK_SLOTS = 256 };
 
 struct shim_state {
@@ -288,7 +286,7 @@ struct shim_state {
     /* At most min_count and least_named. INT64_MAX also if no nonblocking call is taken over. */
     _Atomic int64_t min_fast_nonblocking;
     /* Bytes of a slice of MPI_COMM_WORLD from which all slices have MIN_COUNT words of 4 bytes. 0
-     * until the size is known, and if calls are counted. */
+     * until the size is known, without MPI_COMM_WORLD, and if calls are counted. */
     _Atomic uint64_t min_fast_slice;
     struct shim_next next;
     /* Small MPI_Allreduce so far, by communicator (shim_marks_of). */
@@ -358,6 +356,9 @@ struct shim_state {
      * delete callback takes it inside MPI. */
     pthread_mutex_t table_lock;
     struct shim_comm *buckets[SHIM_BUCKETS];
+    /* The buckets that have entries, for readers without the lock: calls on a communicator come in
+     * an order that the program gives, so that they see an entry of an earlier call. */
+    atomic_bool occupied[SHIM_BUCKETS];
     size_t known; /* entries in the buckets */
     /* number of communicators that have had their first contact */
     uint64_t contacts;
@@ -433,6 +434,17 @@ static inline void shim_count_small(int64_t count, uintptr_t comm)
     uint64_t so_far = atomic_load_explicit(marks, memory_order_relaxed);
 
     atomic_store_explicit(marks, so_far + (count <= SHIM_MARK_COUNT), memory_order_relaxed);
+}
+
+static inline size_t shim_bucket_of(uintptr_t comm)
+{
+    return ((uint32_t)comm * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
+}
+
+/* Returns false if the table has no entry for a communicator, mostly. */
+static inline bool shim_may_be_known(uintptr_t comm)
+{
+    return atomic_load_explicit(&shim.occupied[shim_bucket_of(comm)], memory_order_relaxed);
 }
 
 /* shim/mpi/next.c: calls the next function of a blocking call. */

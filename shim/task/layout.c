@@ -67,7 +67,7 @@ static uint64_t words_of(uintptr_t datatype, size_t *word)
     return many * (size / *word);
 }
 
-static uint64_t size_of(uintptr_t type)
+uint64_t shim_size_of(uintptr_t type)
 {
     size_t size = shim_handle_size(type);
     MPI_Count derived = 0;
@@ -99,7 +99,7 @@ uint64_t shim_bytes(const struct shim_call *call, int size)
         if (__builtin_mul_overflow(elements, (uint64_t)size, &elements))
             return 0;
     }
-    return __builtin_mul_overflow(elements, size_of(call->type), &bytes) ? 0 : bytes;
+    return __builtin_mul_overflow(elements, shim_size_of(call->type), &bytes) ? 0 : bytes;
 }
 
 uint64_t shim_even_bytes(const struct shim_call *call, int size)

@@ -99,7 +99,10 @@ bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct
  * exceptions of sums that the MPI library has made in threads of the shim. */
 void shim_task_raise(struct shim_task *task);
 
-/* shim/task/layout.c: returns the bytes that a call of another kind moves or reduces on `size`
+/* shim/task/layout.c: returns the bytes of an element; 0 for a handle that is no datatype. The type
+ * of a call on an unknown communicator was accepted by the MPI library. */
+uint64_t shim_size_of(uintptr_t type);
+/* Returns the bytes that a call of another kind moves or reduces on `size`
  * ranks, equal on all ranks; 0 if they are unknown. */
 uint64_t shim_bytes(const struct shim_call *call, int size);
 /* Returns the same as if each rank's slice were as long as the first rank's. */

@@ -2,8 +2,10 @@
  *
  *     bench_small_calls [multiple]   nanoseconds: the wrapped name against PMPI_, in alternating
  *                                    blocks of one run; medians and quartiles of the difference
- *     bench_small_calls NAME CALLS   makes CALLS calls of one kind, wrapped; PNAME: under the name
- *                                    that is not. For a counter of instructions outside
+ *     bench_small_calls NAME CALLS [other] [LARGE]
+ *                                    makes CALLS calls of one kind, wrapped; PNAME: under the name
+ *                                    that is not; on a communicator other than MPI_COMM_WORLD;
+ * after an allgather of LARGE elements there. For a counter of instructions outside
  *     bench_small_calls list         the names
  *     bench_small_calls memory       nanoseconds of MPI_Allreduce by where its buffers lie, before
  *                                    and after a driver of CUDA's is loaded, where there is one
@@ -49,6 +51,8 @@ static MPI_Request request = MPI_REQUEST_NULL;
     BOTH(X, Iallgatherv_c, LARGE_SLICES, comm, &request)                                           \
     BOTH(X, Reduce_scatter_block, REDUCTION, comm)                                                 \
     BOTH(X, Reduce_scatter_block_c, REDUCTION, comm)                                               \
+    BOTH(X, Reduce_scatter, in, out, counts, MPI_FLOAT, MPI_SUM, comm)                             \
+    BOTH(X, Reduce_scatter_c, in, out, large_counts, MPI_FLOAT, MPI_SUM, comm)                     \
     BOTH(X, Reduce, REDUCTION, 0, comm)                                                            \
     BOTH(X, Reduce_c, REDUCTION, 0, comm)
 
@@ -143,6 +147,20 @@ static void by_memory(const char *when)
     free(heap);
 }
 
+static void allgather(int n)
+{
+    float *own = calloc((size_t)n, sizeof *own), *all;
+    int size;
+
+    MPI_Comm_size(comm, &size);
+    all = calloc((size_t)n * (size_t)size, sizeof *all);
+    if (!own || !all)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Allgather(own, n, MPI_FLOAT, all, n, MPI_FLOAT, comm);
+    free(own);
+    free(all);
+}
+
 static void measure_memory(void)
 {
     void *driver;
@@ -169,6 +187,10 @@ int main(int argc, char **argv)
     if (strcmp(what, "memory") == 0) {
         measure_memory();
     } else if (argc > 2) {
+        if (argc > 3 && strcmp(argv[3], "other") == 0)
+            MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        if (argc > 4)
+            allgather(atoi(argv[4]));
         known = make_calls(what, atoi(argv[2]));
     } else {
         printf("thread level %s\n", provided == MPI_THREAD_MULTIPLE ? "multiple" : "single");
