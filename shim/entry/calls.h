@@ -49,9 +49,12 @@ bool shim_asked_for_requests(void);
 int shim_init(shim_init_fn *next, int *argc, char ***argv);
 int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,
                      int *provided);
-int shim_query_thread(int *provided);
+int shim_query_thread(shim_query_thread_fn *next, int *provided);
 /* Handles MPI_Finalize; ends the progress of nonblocking calls first. */
 int shim_finalize(shim_finalize_fn *next);
+
+/* shim/entry/fortran.c: returns true if the address lies in one of Open MPI's Fortran libraries. */
+bool shim_is_of_fortran(const void *caller);
 
 /* shim/entry/prepare.c: finds functions and reads settings, once. Returns false if the current call
  * must pass. Afterwards shim.next is never NULL. */

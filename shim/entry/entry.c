@@ -10,7 +10,7 @@ EXPORT shim_iallreduce_fn MPI_Iallreduce;
 EXPORT shim_iallreduce_c_fn MPI_Iallreduce_c;
 EXPORT shim_reduce_fn MPI_Reduce;
 EXPORT shim_reduce_c_fn MPI_Reduce_c;
-EXPORT shim_pcontrol_fn MPI_Pcontrol;
+EXPORT shim_pcontrol_fn MPI_Pcontrol, PMPI_Pcontrol;
 EXPORT shim_keyval_fn MPI_Comm_create_keyval, MPI_Keyval_create, MPI_Type_create_keyval;
 EXPORT shim_set_attr_fn MPI_Comm_set_attr, MPI_Attr_put, MPI_Type_set_attr;
 EXPORT shim_comm_free_fn MPI_Comm_free;
@@ -161,7 +161,8 @@ int PMPI_Finalize(void)
 
 int MPI_Query_thread(int *provided)
 {
-    return shim_query_thread(provided);
+    shim_prepare();
+    return shim_query_thread(shim.next.query_thread, provided);
 }
 
 int MPI_Request_get_status(uintptr_t request, int *flag, void *status)
@@ -236,30 +237,54 @@ int MPI_Comm_disconnect(void *comm)
     return shim_comm_free(shim.next.comm_disconnect, comm);
 }
 
-/* Handles the levels of shim_pcontrol, and passes all levels on. The arguments behind the level are
- * unknown here, so that all argument registers are passed on unchanged. On x86-64 and aarch64 words
- * and doubles have separate registers, so that their order does not matter. Reading them is
- * harmless if the caller passed fewer arguments. */
+/* Passes all levels on. The arguments behind the level are unknown here, so that all argument
+ * registers are passed on unchanged. On x86-64 and aarch64 words and doubles have separate
+ * registers, so that their order does not matter. Reading them is harmless if the caller passed
+ * fewer arguments. */
 #if defined(__x86_64__)
 enum { PCONTROL_WORDS = 5 };
 #else
 enum { PCONTROL_WORDS = 7 };
 #endif
-int MPI_Pcontrol(const int level, ...)
+static int pass_pcontrol(shim_pcontrol_fn *next, int level, va_list ap)
 {
     void *w[7] = {NULL};
     double d[8];
-    va_list ap;
 
-    va_start(ap, level);
     for (int i = 0; i < PCONTROL_WORDS; i++)
         w[i] = va_arg(ap, void *);
     for (int i = 0; i < 8; i++)
         d[i] = va_arg(ap, double);
-    va_end(ap);
+    return next(level, w[0], w[1], w[2], w[3], w[4], w[5], w[6], d[0], d[1], d[2], d[3], d[4], d[5],
+                d[6], d[7]);
+}
+
+/* Handles the levels of shim_pcontrol. */
+int MPI_Pcontrol(const int level, ...)
+{
+    va_list ap;
+    int err;
 
     shim_prepare();
     shim_pcontrol(level);
-    return shim.next.pcontrol(level, w[0], w[1], w[2], w[3], w[4], w[5], w[6], d[0], d[1], d[2],
-                              d[3], d[4], d[5], d[6], d[7]);
+    va_start(ap, level);
+    err = pass_pcontrol(shim.next.pcontrol, level, ap);
+    va_end(ap);
+    return err;
+}
+
+/* Open MPI's Fortran library comes here by a jump, so that its caller seems to call: every call
+ * counts. */
+int PMPI_Pcontrol(const int level, ...)
+{
+    va_list ap;
+    int err;
+
+    be_ready();
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        shim_pcontrol(level);
+    va_start(ap, level);
+    err = pass_pcontrol(shim.pmpi.pcontrol, level, ap);
+    va_end(ap);
+    return err;
 }

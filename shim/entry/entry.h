@@ -14,14 +14,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Prepares the shim at the first call. Later calls make no system call before they are checked. */
-static inline void be_ready(void)
-{
-    if (atomic_load_explicit(&shim.phase, memory_order_acquire) == SHIM_NEW)
-        shim_prepare();
-}
-
-/* A call, from arguments named alike in all of them. The ABI of the MPI library must be
+/* A call, from arguments named alike in all functions below. The ABI of the MPI library must be
  * known before its handles are taken from the arguments. */
 #define REDUCTION(is_large, ...)                                                                   \
     (be_ready(), &(struct shim_call){.send = send,                                                 \
@@ -32,6 +25,36 @@ static inline void be_ready(void)
                                      .comm = shim_abi_word(comm),                                  \
                                      .large = is_large,                                            \
                                      __VA_ARGS__})
+
+/* A gather, from arguments named alike in all functions of the kind. */
+#define GATHER(is_large, ...)                                                                      \
+    (be_ready(), &(struct shim_call){.send = send,                                                 \
+                                     .send_count = send_count,                                     \
+                                     .send_type = shim_abi_word(send_type),                        \
+                                     .recv = recv,                                                 \
+                                     .type = shim_abi_word(type),                                  \
+                                     .comm = shim_abi_word(comm),                                  \
+                                     .large = is_large,                                            \
+                                     .kind = SS_KIND_ALLGATHER,                                    \
+                                     __VA_ARGS__})
+#define SLICES .counts = counts, .displs = displs, .listed = true
+/* A reduce_scatter with a list of counts is served if they are equal. */
+#define PARTS .kind = SS_KIND_REDUCE_SCATTER, .counts = counts, .listed = true
+
+/* Prepares the shim at the first call. Later calls make no system call before they are checked. */
+static inline void be_ready(void)
+{
+    if (atomic_load_explicit(&shim.phase, memory_order_acquire) == SHIM_NEW)
+        shim_prepare();
+}
+
+/* Returns true if one of Open MPI's Fortran libraries calls (shim/entry/fortran.c). */
+static inline bool from_fortran(const void *caller)
+{
+    be_ready();
+    return shim_abi.kind == SHIM_ABI_OPEN_MPI && shim_is_of_fortran(caller);
+}
+#define FROM_FORTRAN from_fortran(__builtin_return_address(0))
 
 /* ---- calls that pass at once ----
  *

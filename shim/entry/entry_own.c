@@ -1,17 +1,19 @@
 /* Wraps names for the sake of the operator: nonblocking reductions with an operator of the program,
- * and calls that make, free or start one. */
+ * and calls that make, free or start one. PMPI names are those of Fortran under Open MPI
+ * (shim/entry/fortran.c). */
 #include "shim/entry/entry.h"
 
 EXPORT shim_op_create_fn MPI_Op_create;
 EXPORT shim_op_free_fn MPI_Op_free, PMPI_Op_free; /* the second: mpi_f08 */
-EXPORT shim_ireduce_fn MPI_Ireduce;
+EXPORT shim_ireduce_fn MPI_Ireduce, PMPI_Ireduce;
 EXPORT shim_ireduce_c_fn MPI_Ireduce_c;
 EXPORT shim_iallreduce_fn MPI_Iscan, MPI_Iexscan, MPI_Ireduce_scatter_block;
+EXPORT shim_iallreduce_fn PMPI_Iscan, PMPI_Iexscan, PMPI_Ireduce_scatter_block;
 EXPORT shim_iallreduce_c_fn MPI_Iscan_c, MPI_Iexscan_c, MPI_Ireduce_scatter_block_c;
-EXPORT shim_ireduce_scatter_fn MPI_Ireduce_scatter;
+EXPORT shim_ireduce_scatter_fn MPI_Ireduce_scatter, PMPI_Ireduce_scatter;
 EXPORT shim_ireduce_scatter_c_fn MPI_Ireduce_scatter_c;
-EXPORT shim_request_fn MPI_Start;
-EXPORT shim_startall_fn MPI_Startall;
+EXPORT shim_request_fn MPI_Start, PMPI_Start;
+EXPORT shim_startall_fn MPI_Startall, PMPI_Startall;
 
 /* A call, from arguments named alike in all functions below. */
 #define OWN(is_large, what, ...)                                                                   \
@@ -36,6 +38,14 @@ static bool is_own(uintptr_t op, const void *request)
                                       request);                                                    \
         return shim.next.member(send, recv, count, type, op, comm, request);                       \
     }                                                                                              \
+    int P##name(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,             \
+                uintptr_t comm, void *request)                                                     \
+    {                                                                                              \
+        if (FROM_FORTRAN && is_own(op, request))                                                   \
+            return shim_own_reduction(OWN(false, what, .count = count, .pmpi = true),              \
+                                      SHIM_NOT_COUNTED, request);                                  \
+        return shim.pmpi.member(send, recv, count, type, op, comm, request);                       \
+    }                                                                                              \
     int name##_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,        \
                  uintptr_t comm, void *request)                                                    \
     {                                                                                              \
@@ -57,6 +67,16 @@ int MPI_Ireduce(const void *send, void *recv, int count, uintptr_t type, uintptr
     return shim.next.ireduce(send, recv, count, type, op, root, comm, request);
 }
 
+int PMPI_Ireduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
+                 uintptr_t comm, void *request)
+{
+    if (FROM_FORTRAN && is_own(op, request))
+        return shim_own_reduction(
+            OWN(false, SHIM_OWN_IREDUCE, .count = count, .root = root, .pmpi = true),
+            SHIM_NOT_COUNTED, request);
+    return shim.pmpi.ireduce(send, recv, count, type, op, root, comm, request);
+}
+
 int MPI_Ireduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                   int root, uintptr_t comm, void *request)
 {
@@ -73,6 +93,16 @@ int MPI_Ireduce_scatter(const void *send, void *recv, const int *counts, uintptr
         return shim_own_reduction(OWN(false, SHIM_OWN_IREDUCE_SCATTER, .counts = counts),
                                   SHIM_NOT_COUNTED, request);
     return shim.next.ireduce_scatter(send, recv, counts, type, op, comm, request);
+}
+
+int PMPI_Ireduce_scatter(const void *send, void *recv, const int *counts, uintptr_t type,
+                         uintptr_t op, uintptr_t comm, void *request)
+{
+    if (FROM_FORTRAN && is_own(op, request))
+        return shim_own_reduction(
+            OWN(false, SHIM_OWN_IREDUCE_SCATTER, .counts = counts, .pmpi = true), SHIM_NOT_COUNTED,
+            request);
+    return shim.pmpi.ireduce_scatter(send, recv, counts, type, op, comm, request);
 }
 
 int MPI_Ireduce_scatter_c(const void *send, void *recv, const int64_t *counts, uintptr_t type,
@@ -120,4 +150,18 @@ int MPI_Startall(int count, void *requests)
     if (may_reduce())
         shim_own_start();
     return shim.next.startall(count, requests);
+}
+
+int PMPI_Start(void *request)
+{
+    if (FROM_FORTRAN && may_reduce())
+        shim_own_start();
+    return shim.pmpi.start(request);
+}
+
+int PMPI_Startall(int count, void *requests)
+{
+    if (FROM_FORTRAN && may_reduce())
+        shim_own_start();
+    return shim.pmpi.startall(count, requests);
 }

@@ -16,21 +16,6 @@ EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
 EXPORT shim_reduce_scatterv_fn MPI_Reduce_scatter;
 EXPORT shim_reduce_scatterv_c_fn MPI_Reduce_scatter_c;
 
-/* A gather, from arguments named alike in all functions of the kind. */
-#define GATHER(is_large, ...)                                                                      \
-    (be_ready(), &(struct shim_call){.send = send,                                                 \
-                                     .send_count = send_count,                                     \
-                                     .send_type = shim_abi_word(send_type),                        \
-                                     .recv = recv,                                                 \
-                                     .type = shim_abi_word(type),                                  \
-                                     .comm = shim_abi_word(comm),                                  \
-                                     .large = is_large,                                            \
-                                     .kind = SS_KIND_ALLGATHER,                                    \
-                                     __VA_ARGS__})
-#define SLICES .counts = counts, .displs = displs, .listed = true
-/* A reduce_scatter with a list of counts is served if they are equal. */
-#define PARTS .kind = SS_KIND_REDUCE_SCATTER, .counts = counts, .listed = true
-
 /* A call on a communicator without an entry: the MPI library's, and then this library's if the
  * slices have MIN_COUNT words together. `number` elements of `unit` are the first slice. */
 #define FIRST(next, number, unit, request, ...)                                                    \

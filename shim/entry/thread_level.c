@@ -142,12 +142,10 @@ int shim_finalize(shim_finalize_fn *next)
     return err;
 }
 
-int shim_query_thread(int *provided)
+int shim_query_thread(shim_query_thread_fn *next, int *provided)
 {
-    int err;
+    const int err = next(provided);
 
-    shim_prepare();
-    err = shim.next.query_thread(provided);
     if (err == MPI_SUCCESS && shim.thread_level >= 0)
         *provided = shim.thread_level;
     return err;

@@ -2,29 +2,34 @@
 #include "shim/mpi/real.h"
 #include "shim/mpi/state.h"
 
+static const struct shim_next *next_of(const struct shim_call *c)
+{
+    return c->pmpi ? &shim.pmpi : &shim.next;
+}
+
 static int allgather(const struct shim_call *c)
 {
     if (c->large)
-        return shim.next.allgather_c(c->send, c->send_count, c->send_type, c->recv, c->count,
-                                     c->type, c->comm);
-    return shim.next.allgather(c->send, (int)c->send_count, c->send_type, c->recv, (int)c->count,
-                               c->type, c->comm);
+        return next_of(c)->allgather_c(c->send, c->send_count, c->send_type, c->recv, c->count,
+                                       c->type, c->comm);
+    return next_of(c)->allgather(c->send, (int)c->send_count, c->send_type, c->recv, (int)c->count,
+                                 c->type, c->comm);
 }
 
 static int allgatherv(const struct shim_call *c)
 {
     if (c->large)
-        return shim.next.allgatherv_c(c->send, c->send_count, c->send_type, c->recv, c->counts,
-                                      c->displs, c->type, c->comm);
-    return shim.next.allgatherv(c->send, (int)c->send_count, c->send_type, c->recv, c->counts,
-                                c->displs, c->type, c->comm);
+        return next_of(c)->allgatherv_c(c->send, c->send_count, c->send_type, c->recv, c->counts,
+                                        c->displs, c->type, c->comm);
+    return next_of(c)->allgatherv(c->send, (int)c->send_count, c->send_type, c->recv, c->counts,
+                                  c->displs, c->type, c->comm);
 }
 
 static int reduce_scatter(const struct shim_call *c)
 {
     if (c->large)
-        return shim.next.reduce_scatter_c(c->send, c->recv, c->count, c->type, c->op, c->comm);
-    return shim.next.reduce_scatter(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
+        return next_of(c)->reduce_scatter_c(c->send, c->recv, c->count, c->type, c->op, c->comm);
+    return next_of(c)->reduce_scatter(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
 }
 
 static int reduce_scatterv(const struct shim_call *c)
@@ -37,8 +42,8 @@ static int reduce_scatterv(const struct shim_call *c)
 static int reduce(const struct shim_call *c)
 {
     if (c->large)
-        return shim.next.reduce_c(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm);
-    return shim.next.reduce(c->send, c->recv, (int)c->count, c->type, c->op, c->root, c->comm);
+        return next_of(c)->reduce_c(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm);
+    return next_of(c)->reduce(c->send, c->recv, (int)c->count, c->type, c->op, c->root, c->comm);
 }
 
 int shim_pass(const struct shim_call *c)
@@ -54,26 +59,26 @@ int shim_pass(const struct shim_call *c)
         break;
     }
     if (c->large)
-        return shim.next.allreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm);
-    return shim.next.allreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
+        return next_of(c)->allreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm);
+    return next_of(c)->allreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
 }
 
 static int iallgather(const struct shim_call *c, void *request)
 {
     if (c->large)
-        return shim.next.iallgather_c(c->send, c->send_count, c->send_type, c->recv, c->count,
-                                      c->type, c->comm, request);
-    return shim.next.iallgather(c->send, (int)c->send_count, c->send_type, c->recv, (int)c->count,
-                                c->type, c->comm, request);
+        return next_of(c)->iallgather_c(c->send, c->send_count, c->send_type, c->recv, c->count,
+                                        c->type, c->comm, request);
+    return next_of(c)->iallgather(c->send, (int)c->send_count, c->send_type, c->recv, (int)c->count,
+                                  c->type, c->comm, request);
 }
 
 static int iallgatherv(const struct shim_call *c, void *request)
 {
     if (c->large)
-        return shim.next.iallgatherv_c(c->send, c->send_count, c->send_type, c->recv, c->counts,
-                                       c->displs, c->type, c->comm, request);
-    return shim.next.iallgatherv(c->send, (int)c->send_count, c->send_type, c->recv, c->counts,
-                                 c->displs, c->type, c->comm, request);
+        return next_of(c)->iallgatherv_c(c->send, c->send_count, c->send_type, c->recv, c->counts,
+                                         c->displs, c->type, c->comm, request);
+    return next_of(c)->iallgatherv(c->send, (int)c->send_count, c->send_type, c->recv, c->counts,
+                                   c->displs, c->type, c->comm, request);
 }
 
 static int ireduction(const struct shim_call *c, shim_iallreduce_fn *next,
@@ -87,18 +92,19 @@ static int ireduction(const struct shim_call *c, shim_iallreduce_fn *next,
 static int ireduce(const struct shim_call *c, void *request)
 {
     if (c->large)
-        return shim.next.ireduce_c(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm,
-                                   request);
-    return shim.next.ireduce(c->send, c->recv, (int)c->count, c->type, c->op, c->root, c->comm,
-                             request);
+        return next_of(c)->ireduce_c(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm,
+                                     request);
+    return next_of(c)->ireduce(c->send, c->recv, (int)c->count, c->type, c->op, c->root, c->comm,
+                               request);
 }
 
 static int ireduce_scatter(const struct shim_call *c, void *request)
 {
     if (c->large)
-        return shim.next.ireduce_scatter_c(c->send, c->recv, c->counts, c->type, c->op, c->comm,
-                                           request);
-    return shim.next.ireduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm, request);
+        return next_of(c)->ireduce_scatter_c(c->send, c->recv, c->counts, c->type, c->op, c->comm,
+                                             request);
+    return next_of(c)->ireduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm,
+                                       request);
 }
 
 /* Handles reduce_scatter and reduce only with an operator of the program; otherwise no nonblocking
@@ -109,11 +115,11 @@ int shim_ipass(const struct shim_call *c, void *request)
     case SHIM_OWN_IREDUCE:
         return ireduce(c, request);
     case SHIM_OWN_ISCAN:
-        return ireduction(c, shim.next.iscan, shim.next.iscan_c, request);
+        return ireduction(c, next_of(c)->iscan, next_of(c)->iscan_c, request);
     case SHIM_OWN_IEXSCAN:
-        return ireduction(c, shim.next.iexscan, shim.next.iexscan_c, request);
+        return ireduction(c, next_of(c)->iexscan, next_of(c)->iexscan_c, request);
     case SHIM_OWN_IREDUCE_BLOCK:
-        return ireduction(c, shim.next.ireduce_block, shim.next.ireduce_block_c, request);
+        return ireduction(c, next_of(c)->ireduce_block, next_of(c)->ireduce_block_c, request);
     case SHIM_OWN_IREDUCE_SCATTER:
         return ireduce_scatter(c, request);
     default:
@@ -122,6 +128,8 @@ int shim_ipass(const struct shim_call *c, void *request)
     if (c->kind == SS_KIND_ALLGATHER)
         return c->listed ? iallgatherv(c, request) : iallgather(c, request);
     if (c->large)
-        return shim.next.iallreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm, request);
-    return shim.next.iallreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm, request);
+        return next_of(c)->iallreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm,
+                                        request);
+    return next_of(c)->iallreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm,
+                                  request);
 }

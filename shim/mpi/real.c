@@ -140,6 +140,15 @@ static bool find_wrapped(const struct objects *all, void *pointer, const char *n
     return find_into(all, pointer, name, pmpi);
 }
 
+/* Finds "PMPI_X" for the wrapped name "MPI_X". */
+static void find_below(const struct objects *all, void *pointer, const char *name)
+{
+    char pmpi[64];
+
+    snprintf(pmpi, sizeof pmpi, "%s%s", name[0] == 'P' ? "" : "P", name);
+    find_into(all, pointer, NULL, pmpi);
+}
+
 /* Finds the functions that the stand-ins of large.h use. Returns false if one is missing. */
 static bool find_needed(const struct objects *all)
 {
@@ -156,15 +165,18 @@ bool shim_real_find_next(void)
 {
     int (*const lacking)(void) = missing;
     struct objects all = {0};
-    struct shim_next next = {0};
+    struct shim_next next = {0}, pmpi = {0};
     bool needed;
 
     dl_iterate_phdr(collect, &all);
     needed = all.count > 0 && find_needed(&all);
 #define SHIM_FIND(member, type, name)                                                              \
     memcpy(&next.member, &lacking, sizeof lacking);                                                \
-    if (all.count > 0)                                                                             \
-        find_wrapped(&all, &next.member, #name);
+    memcpy(&pmpi.member, &lacking, sizeof lacking);                                                \
+    if (all.count > 0) {                                                                           \
+        find_wrapped(&all, &next.member, #name);                                                   \
+        find_below(&all, &pmpi.member, #name);                                                     \
+    }
 #define SHIM_FIND_LARGE(member, type, name)                                                        \
     if (needed)                                                                                    \
         next.member = shim_large_##member;                                                         \
@@ -177,6 +189,7 @@ bool shim_real_find_next(void)
 #undef SHIM_FIND
 #undef SHIM_FIND_LARGE
     shim.next = next;
+    shim.pmpi = pmpi;
     objects_free(&all);
     return memcmp(&next.allreduce, &lacking, sizeof lacking) != 0;
 }

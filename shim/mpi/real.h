@@ -102,8 +102,9 @@ extern bool shim_real_persistent;
 /* Returns true if one library defines both functions. */
 bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b);
 
-/* Sets shim.next. Returns false if no object has an MPI_Allreduce; entries then return error 15.
- * Functions that the MPI library lacks return it as well, except those of large.h. */
+/* Sets shim.next and shim.pmpi. Returns false if no object has an MPI_Allreduce; entries then
+ * return error 15. Functions that the MPI library lacks return it as well, except those of large.h.
+ */
 bool shim_real_find_next(void);
 
 /* Returns true if an object has a PMPI_Allreduce. The stub of a serial program has none. */

@@ -179,6 +179,7 @@ struct shim_call {
     uintptr_t op;
     uintptr_t comm;
     bool large;       /* a name that ends in _c */
+    bool pmpi;        /* a name that begins with PMPI_: goes on to shim.pmpi */
     const void *site; /* return address of the call in the application */
     enum ss_kind kind;
     enum shim_own own;
@@ -289,6 +290,8 @@ struct shim_state {
      * until the size is known, without MPI_COMM_WORLD, and if calls are counted. */
     _Atomic uint64_t min_fast_slice;
     struct shim_next next;
+    /* The MPI library's PMPI_X of each; NULL for names that end in _c. */
+    struct shim_next pmpi;
     /* Small MPI_Allreduce so far, by communicator (shim_marks_of). */
     _Alignas(64) _Atomic uint64_t marks[SHIM_MARK_SLOTS];
     _Alignas(64) atomic_int phase; /* enum shim_phase */

@@ -20,4 +20,8 @@ for program in ftn_mpif ftn_mpi ftn_f08; do
     [[ $types == *double=* && $types == *float=* && $types == *int*=* ]]
     tap "$?" "$program: floats, doubles and integers were made sparse"
 done
+SPARSESHIM_ALGORITHM=split_allgather preloaded 3 ftn_kinds
+tap_passed "ftn_kinds on 3 ranks: all collectives" 30
+[ "$(counter calls.seen)" = 111 ]
+tap "$?" "ftn_kinds: every call is seen, once"
 finish

@@ -1,0 +1,297 @@
+/* Fortran under Open MPI. Its Fortran libraries convert handles, MPI_IN_PLACE and MPI_BOTTOM, and
+ * call PMPI_X. So the PMPI names are exported, and a call is served only if it comes from one of
+ * these libraries. Calls of others, among them the MPI library itself and profilers, go to the MPI
+ * library at once, and so does every call under another MPI library.
+ *
+ * Open MPI's Fortran libraries make keys and set attributes by inner functions of libmpi, which are
+ * not seen. */
+#include <link.h>
+#include <string.h>
+
+#include "shim/entry/entry.h"
+
+EXPORT shim_allreduce_fn PMPI_Allreduce, PMPI_Reduce_scatter_block;
+EXPORT shim_iallreduce_fn PMPI_Iallreduce;
+EXPORT shim_allgather_fn PMPI_Allgather;
+EXPORT shim_iallgather_fn PMPI_Iallgather;
+EXPORT shim_allgatherv_fn PMPI_Allgatherv;
+EXPORT shim_iallgatherv_fn PMPI_Iallgatherv;
+EXPORT shim_reduce_fn PMPI_Reduce;
+EXPORT shim_op_create_fn PMPI_Op_create;
+EXPORT shim_comm_free_fn PMPI_Comm_free, PMPI_Comm_disconnect;
+EXPORT shim_query_thread_fn PMPI_Query_thread;
+EXPORT shim_request_fn PMPI_Cancel, PMPI_Request_free;
+
+/* ---- who calls ---- */
+
+/* The address ranges of the Fortran libraries that have been found; there are three or fewer. A
+ * range is stored before the count that includes it, and stays. */
+enum { RANGES = 8 };
+static struct {
+    pthread_mutex_t lock;
+    _Atomic uintptr_t low[RANGES], high[RANGES];
+    atomic_int count;
+    _Atomic unsigned long long adds; /* number of objects loaded, at the last look */
+} the = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Returns true for libmpi_mpifh, libmpi_usempif08, libmpi_ibm_usempi and the like. */
+static bool is_fortran_library(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    return strncmp(name, "libmpi", 6) == 0 && (strstr(name, "_mpifh") || strstr(name, "_usempi"));
+}
+
+static bool is_in_range(uintptr_t address)
+{
+    const int n = atomic_load_explicit(&the.count, memory_order_acquire);
+
+    for (int i = 0; i < n; i++)
+        if (address >= atomic_load_explicit(&the.low[i], memory_order_relaxed) &&
+            address < atomic_load_explicit(&the.high[i], memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static void add_range(uintptr_t low, uintptr_t high)
+{
+    const int n = atomic_load(&the.count);
+
+    if (n == RANGES || is_in_range(low))
+        return;
+    atomic_store(&the.low[n], low);
+    atomic_store(&the.high[n], high);
+    atomic_store(&the.count, n + 1);
+}
+
+static int find_ranges(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    uintptr_t low = UINTPTR_MAX, high = 0;
+
+    (void)size, (void)ctx;
+    if (!is_fortran_library(info->dlpi_name))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        const uintptr_t begin = info->dlpi_addr + p->p_vaddr;
+
+        if (p->p_type != PT_LOAD)
+            continue;
+        if (begin < low)
+            low = begin;
+        if (begin + p->p_memsz > high)
+            high = begin + p->p_memsz;
+    }
+    add_range(low, high);
+    return 0;
+}
+
+static int count_adds(struct dl_phdr_info *info, size_t size, void *adds)
+{
+    (void)size;
+    *(unsigned long long *)adds = info->dlpi_adds;
+    return 1;
+}
+
+bool shim_is_of_fortran(const void *caller)
+{
+    unsigned long long adds = 0;
+
+    if (is_in_range((uintptr_t)caller))
+        return true;
+    (void)dl_iterate_phdr(count_adds, &adds);
+    if (adds == atomic_load(&the.adds))
+        return false;
+    pthread_mutex_lock(&the.lock);
+    (void)dl_iterate_phdr(find_ranges, NULL);
+    atomic_store(&the.adds, adds);
+    pthread_mutex_unlock(&the.lock);
+    return is_in_range((uintptr_t)caller);
+}
+
+/* ---- the collectives ---- */
+
+/* Returns true if no PMPI name is served. */
+static inline bool others_pass(void)
+{
+    return atomic_load_explicit(&shim.phase, memory_order_acquire) != SHIM_NEW &&
+           shim_abi.kind != SHIM_ABI_OPEN_MPI;
+}
+
+#define SITE .pmpi = true, .site = site
+
+SLOW serve_allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                     uintptr_t comm, const void *site)
+{
+    if (!from_fortran(site) || is_small(count, send, recv, comm))
+        return shim.pmpi.allreduce(send, recv, count, type, op, comm);
+    return shim_allreduce(REDUCTION(false, SITE));
+}
+
+int PMPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                   uintptr_t comm)
+{
+    if (others_pass())
+        return shim.pmpi.allreduce(send, recv, count, type, op, comm);
+    return serve_allreduce(send, recv, count, type, op, comm, __builtin_return_address(0));
+}
+
+SLOW serve_iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                      uintptr_t comm, void *request, const void *site)
+{
+    if (!from_fortran(site))
+        return shim.pmpi.iallreduce(send, recv, count, type, op, comm, request);
+    return shim_iallreduce(REDUCTION(false, SITE), request);
+}
+
+int PMPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                    uintptr_t comm, void *request)
+{
+    if (others_pass())
+        return shim.pmpi.iallreduce(send, recv, count, type, op, comm, request);
+    return serve_iallreduce(send, recv, count, type, op, comm, request,
+                            __builtin_return_address(0));
+}
+
+SLOW serve_allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                     uintptr_t type, uintptr_t comm, const void *site)
+{
+    if (!from_fortran(site))
+        return shim.pmpi.allgather(send, send_count, send_type, recv, count, type, comm);
+    return shim_collective(GATHER(false, .count = count, SITE), NULL);
+}
+
+int PMPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                   uintptr_t type, uintptr_t comm)
+{
+    if (others_pass())
+        return shim.pmpi.allgather(send, send_count, send_type, recv, count, type, comm);
+    return serve_allgather(send, send_count, send_type, recv, count, type, comm,
+                           __builtin_return_address(0));
+}
+
+SLOW serve_iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                      uintptr_t type, uintptr_t comm, void *request, const void *site)
+{
+    if (!from_fortran(site))
+        return shim.pmpi.iallgather(send, send_count, send_type, recv, count, type, comm, request);
+    return shim_collective(GATHER(false, .count = count, SITE), request);
+}
+
+int PMPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                    uintptr_t type, uintptr_t comm, void *request)
+{
+    if (others_pass())
+        return shim.pmpi.iallgather(send, send_count, send_type, recv, count, type, comm, request);
+    return serve_iallgather(send, send_count, send_type, recv, count, type, comm, request,
+                            __builtin_return_address(0));
+}
+
+SLOW serve_allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                      const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
+                      const void *site)
+{
+    if (!from_fortran(site))
+        return shim.pmpi.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+    return shim_collective(GATHER(false, SLICES, SITE), NULL);
+}
+
+int PMPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
+{
+    if (others_pass())
+        return shim.pmpi.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+    return serve_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
+                            __builtin_return_address(0));
+}
+
+SLOW serve_iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                       const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
+                       void *request, const void *site)
+{
+    if (!from_fortran(site))
+        return shim.pmpi.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
+                                     request);
+    return shim_collective(GATHER(false, SLICES, SITE), request);
+}
+
+int PMPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
+                     void *request)
+{
+    if (others_pass())
+        return shim.pmpi.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
+                                     request);
+    return serve_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm, request,
+                             __builtin_return_address(0));
+}
+
+SLOW serve_reduce_scatter(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                          uintptr_t comm, const void *site)
+{
+    if (!from_fortran(site))
+        return shim.pmpi.reduce_scatter(send, recv, count, type, op, comm);
+    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER, SITE), NULL);
+}
+
+int PMPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                              uintptr_t comm)
+{
+    if (others_pass())
+        return shim.pmpi.reduce_scatter(send, recv, count, type, op, comm);
+    return serve_reduce_scatter(send, recv, count, type, op, comm, __builtin_return_address(0));
+}
+
+SLOW serve_reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
+                  uintptr_t comm, const void *site)
+{
+    if (!from_fortran(site) || (below(count) && shim_are_plain(send, recv)))
+        return shim.pmpi.reduce(send, recv, count, type, op, root, comm);
+    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root, SITE), NULL);
+}
+
+int PMPI_Reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
+                uintptr_t comm)
+{
+    if (others_pass())
+        return shim.pmpi.reduce(send, recv, count, type, op, root, comm);
+    return serve_reduce(send, recv, count, type, op, root, comm, __builtin_return_address(0));
+}
+
+/* ---- the other names ---- */
+
+int PMPI_Op_create(void *function, int commute, void *op)
+{
+    return FROM_FORTRAN ? shim_op_create(shim.pmpi.op_create, function, commute, op)
+                        : shim.pmpi.op_create(function, commute, op);
+}
+
+int PMPI_Comm_free(void *comm)
+{
+    return FROM_FORTRAN ? shim_comm_free(shim.pmpi.comm_free, comm) : shim.pmpi.comm_free(comm);
+}
+
+int PMPI_Comm_disconnect(void *comm)
+{
+    return FROM_FORTRAN ? shim_comm_free(shim.pmpi.comm_disconnect, comm)
+                        : shim.pmpi.comm_disconnect(comm);
+}
+
+int PMPI_Query_thread(int *provided)
+{
+    return FROM_FORTRAN ? shim_query_thread(shim.pmpi.query_thread, provided)
+                        : shim.pmpi.query_thread(provided);
+}
+
+int PMPI_Cancel(void *request)
+{
+    return FROM_FORTRAN ? shim_request_call(shim.pmpi.cancel, request, true)
+                        : shim.pmpi.cancel(request);
+}
+
+int PMPI_Request_free(void *request)
+{
+    return FROM_FORTRAN ? shim_request_call(shim.pmpi.request_free, request, false)
+                        : shim.pmpi.request_free(request);
+}
