@@ -140,7 +140,8 @@ static void find_mpi(struct check *c)
     c->mpi = NOBODY;
     c->family = FAMILY_NONE;
     for (int i = 0; i < (int)c->deps.count && c->mpi == NOBODY; i++)
-        if (exported(c, i, "PMPI_Allreduce") == BINARY_DEFINED)
+        if (exported(c, i, "PMPI_Allreduce") == BINARY_DEFINED &&
+            !cli_is_library(c->deps.objects[i].path))
             c->mpi = i;
     if (c->mpi == NOBODY) {
         for (size_t i = 0; i < c->deps.n_missing && c->family == FAMILY_NONE; i++)
@@ -358,14 +359,15 @@ static const char *c_name(size_t k)
 }
 
 /* Returns true if a profiler is preloaded before the library. A profiler calls the PMPI names,
- * which the library does not wrap; behind the library it sees the calls that the library hands on.
- */
+ * which the library does not serve; behind the library it sees the calls that the library hands on.
+ * Open MPI's functions of Fortran call no C name that a profiler could take. */
 static bool is_shadowed(struct check *c)
 {
     int ours = preloaded_library(c);
     for (size_t k = 0; ours != NOBODY && k < LENGTH(reductions); k++) {
         const char *name = c_name(k);
-        if (exported(c, c->caller, reductions[k]) != BINARY_IMPORTED)
+        if (exported(c, c->caller, reductions[k]) != BINARY_IMPORTED ||
+            (c->family == FAMILY_OPEN_MPI && !is_c(reductions[k])))
             continue;
         for (int i = 1; i < ours; i++) {
             if (exported(c, i, name) != BINARY_DEFINED)
@@ -386,10 +388,11 @@ static bool is_shadowed(struct check *c)
 }
 
 /* A profiler's wrapper of a Fortran name that goes on by the PMPI one: the C function that the
- * library takes over is never called, in whatever order they are loaded. */
+ * library takes over is never called, in whatever order they are loaded. Under Open MPI calls are
+ * taken over behind both names. */
 static bool is_wrapped_for_fortran(struct check *c)
 {
-    for (size_t k = 0; k < LENGTH(reductions); k++) {
+    for (size_t k = 0; c->family != FAMILY_OPEN_MPI && k < LENGTH(reductions); k++) {
         if (is_c(reductions[k]) || exported(c, c->caller, reductions[k]) != BINARY_IMPORTED)
             continue;
         for (int i = 1; i < (int)c->deps.count && i != c->mpi; i++)
@@ -400,18 +403,6 @@ static bool is_wrapped_for_fortran(struct check *c)
                                reductions[k], c_name(k));
     }
     return false;
-}
-
-/* Open MPI's functions of Fortran call PMPI names, which the library does not take over. */
-static bool is_fortran_of_open_mpi(struct check *c)
-{
-    for (size_t k = 0; k < LENGTH(reductions); k++)
-        if (c->family != FAMILY_OPEN_MPI ||
-            (is_c(reductions[k]) && first_caller(c, &reductions[k], 1) != NOBODY))
-            return false;
-    return verdict(c, "call MPI from C or Python, or build the program against MPICH",
-                   "%s calls MPI from Fortran, which under Open MPI passes through",
-                   object_name(c, c->caller));
 }
 
 /* The runtime of AddressSanitizer ends a program in which another library is loaded before it. */
@@ -496,7 +487,6 @@ static rule *const rules[] = {
     binds_to_itself,
     is_shadowed,
     is_wrapped_for_fortran,
-    is_fortran_of_open_mpi,
     has_runtime_that_must_be_first,
     only_posts,
     is_seen,

@@ -2,7 +2,6 @@
 #ifndef SHIM_ENTRY_ENTRY_H
 #define SHIM_ENTRY_ENTRY_H
 
-#include "shim/comm/comm.h"
 #include "shim/device/memory.h"
 #include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
