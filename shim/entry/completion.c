@@ -2,13 +2,13 @@
  * MPI), these do, as the MPI library's own functions do in MPICH. */
 #include "shim/entry/entry.h"
 
-EXPORT shim_wait_fn MPI_Wait;
-EXPORT shim_test_fn MPI_Test;
-EXPORT shim_waitall_fn MPI_Waitall;
-EXPORT shim_testall_fn MPI_Testall;
-EXPORT shim_waitany_fn MPI_Waitany;
-EXPORT shim_testany_fn MPI_Testany;
-EXPORT shim_some_fn MPI_Waitsome, MPI_Testsome;
+EXPORT shim_wait_fn MPI_Wait, PMPI_Wait;
+EXPORT shim_test_fn MPI_Test, PMPI_Test;
+EXPORT shim_waitall_fn MPI_Waitall, PMPI_Waitall;
+EXPORT shim_testall_fn MPI_Testall, PMPI_Testall;
+EXPORT shim_waitany_fn MPI_Waitany, PMPI_Waitany;
+EXPORT shim_testany_fn MPI_Testany, PMPI_Testany;
+EXPORT shim_some_fn MPI_Waitsome, MPI_Testsome, PMPI_Waitsome, PMPI_Testsome;
 
 /* Returns true if the MPI library does all that there is to do. */
 static inline bool is_complete(const void *requests)
@@ -32,125 +32,115 @@ static bool turn(int count, const void *requests)
     return false;
 }
 
-SLOW wait_one(void *request, void *status)
+SLOW serve_wait(const struct shim_next *next, void *request, void *status)
 {
     while (turn(1, request))
         ;
     shim_request_begin_end();
-    return shim_request_end_end(shim.next.wait(request, status));
+    return shim_request_end_end(next->wait(request, status));
 }
 
-int MPI_Wait(void *request, void *status)
-{
-    return is_complete(request) ? shim.next.wait(request, status) : wait_one(request, status);
-}
-
-SLOW test_one(void *request, int *done, void *status)
+SLOW serve_test(const struct shim_next *next, void *request, int *done, void *status)
 {
     turn(1, request);
     shim_request_begin_end();
-    return shim_request_end_end(shim.next.test(request, done, status));
+    return shim_request_end_end(next->test(request, done, status));
 }
 
-int MPI_Test(void *request, int *done, void *status)
-{
-    return is_complete(request) ? shim.next.test(request, done, status)
-                                : test_one(request, done, status);
-}
-
-SLOW waitall(int count, void *requests, void *statuses)
+SLOW serve_waitall(const struct shim_next *next, int count, void *requests, void *statuses)
 {
     for (int i = 0; i < count; i++)
         while (turn(1, at(requests, i)))
             ;
     shim_request_begin_end();
-    return shim_request_end_end(shim.next.waitall(count, requests, statuses));
+    return shim_request_end_end(next->waitall(count, requests, statuses));
 }
 
-int MPI_Waitall(int count, void *requests, void *statuses)
-{
-    return is_complete(requests) ? shim.next.waitall(count, requests, statuses)
-                                 : waitall(count, requests, statuses);
-}
-
-SLOW testall(int count, void *requests, int *done, void *statuses)
+SLOW serve_testall(const struct shim_next *next, int count, void *requests, int *done,
+                   void *statuses)
 {
     turn(count, requests);
     shim_request_begin_end();
-    return shim_request_end_end(shim.next.testall(count, requests, done, statuses));
+    return shim_request_end_end(next->testall(count, requests, done, statuses));
 }
 
-int MPI_Testall(int count, void *requests, int *done, void *statuses)
-{
-    return is_complete(requests) ? shim.next.testall(count, requests, done, statuses)
-                                 : testall(count, requests, done, statuses);
-}
-
-SLOW testany(int count, void *requests, int *index, int *done, void *status)
+SLOW serve_testany(const struct shim_next *next, int count, void *requests, int *index, int *done,
+                   void *status)
 {
     turn(count, requests);
     shim_request_begin_end();
-    return shim_request_end_end(shim.next.testany(count, requests, index, done, status));
-}
-
-int MPI_Testany(int count, void *requests, int *index, int *done, void *status)
-{
-    return is_complete(requests) ? shim.next.testany(count, requests, index, done, status)
-                                 : testany(count, requests, index, done, status);
+    return shim_request_end_end(next->testany(count, requests, index, done, status));
 }
 
 /* Tests while a request of this library is pending, which may not be the one that ends. */
-SLOW waitany(int count, void *requests, int *index, void *status)
+SLOW serve_waitany(const struct shim_next *next, int count, void *requests, int *index,
+                   void *status)
 {
     int done = 0, err = 0;
 
     while (!done && err == 0 && turn(count, requests)) {
         shim_request_begin_end();
-        err = shim_request_end_end(shim.next.testany(count, requests, index, &done, status));
+        err = shim_request_end_end(next->testany(count, requests, index, &done, status));
     }
     if (done || err != 0)
         return err;
     shim_request_begin_end();
-    return shim_request_end_end(shim.next.waitany(count, requests, index, status));
+    return shim_request_end_end(next->waitany(count, requests, index, status));
 }
 
-int MPI_Waitany(int count, void *requests, int *index, void *status)
-{
-    return is_complete(requests) ? shim.next.waitany(count, requests, index, status)
-                                 : waitany(count, requests, index, status);
-}
-
-SLOW testsome(int count, void *requests, int *ended, int *indices, void *statuses)
+SLOW serve_testsome(const struct shim_next *next, int count, void *requests, int *ended,
+                    int *indices, void *statuses)
 {
     turn(count, requests);
     shim_request_begin_end();
-    return shim_request_end_end(shim.next.testsome(count, requests, ended, indices, statuses));
+    return shim_request_end_end(next->testsome(count, requests, ended, indices, statuses));
 }
 
-int MPI_Testsome(int count, void *requests, int *ended, int *indices, void *statuses)
-{
-    return is_complete(requests) ? shim.next.testsome(count, requests, ended, indices, statuses)
-                                 : testsome(count, requests, ended, indices, statuses);
-}
-
-SLOW waitsome(int count, void *requests, int *ended, int *indices, void *statuses)
+SLOW serve_waitsome(const struct shim_next *next, int count, void *requests, int *ended,
+                    int *indices, void *statuses)
 {
     int err = 0;
 
     while (err == 0 && turn(count, requests)) {
         shim_request_begin_end();
-        err = shim_request_end_end(shim.next.testsome(count, requests, ended, indices, statuses));
+        err = shim_request_end_end(next->testsome(count, requests, ended, indices, statuses));
         if (err == 0 && *ended != 0)
             return 0;
     }
     if (err != 0)
         return err;
     shim_request_begin_end();
-    return shim_request_end_end(shim.next.waitsome(count, requests, ended, indices, statuses));
+    return shim_request_end_end(next->waitsome(count, requests, ended, indices, statuses));
 }
 
-int MPI_Waitsome(int count, void *requests, int *ended, int *indices, void *statuses)
-{
-    return is_complete(requests) ? shim.next.waitsome(count, requests, ended, indices, statuses)
-                                 : waitsome(count, requests, ended, indices, statuses);
-}
+/* ---- the names; PMPI names are those of Fortran (shim/entry/fortran.c) ---- */
+
+#define NAMES(name, member, requests, parameters, ...)                                             \
+    int name parameters                                                                            \
+    {                                                                                              \
+        return is_complete(requests) ? shim.next.member(__VA_ARGS__)                               \
+                                     : serve_##member(&shim.next, __VA_ARGS__);                    \
+    }                                                                                              \
+    int P##name parameters                                                                         \
+    {                                                                                              \
+        return is_complete(requests) || !FROM_FORTRAN ? shim.pmpi.member(__VA_ARGS__)              \
+                                                      : serve_##member(&shim.pmpi, __VA_ARGS__);   \
+    }
+
+NAMES(MPI_Wait, wait, request, (void *request, void *status), request, status)
+NAMES(MPI_Test, test, request, (void *request, int *done, void *status), request, done, status)
+NAMES(MPI_Waitall, waitall, requests, (int count, void *requests, void *statuses), count, requests,
+      statuses)
+NAMES(MPI_Testall, testall, requests, (int count, void *requests, int *done, void *statuses), count,
+      requests, done, statuses)
+NAMES(MPI_Waitany, waitany, requests, (int count, void *requests, int *index, void *status), count,
+      requests, index, status)
+NAMES(MPI_Testany, testany, requests,
+      (int count, void *requests, int *index, int *done, void *status), count, requests, index,
+      done, status)
+NAMES(MPI_Waitsome, waitsome, requests,
+      (int count, void *requests, int *ended, int *indices, void *statuses), count, requests, ended,
+      indices, statuses)
+NAMES(MPI_Testsome, testsome, requests,
+      (int count, void *requests, int *ended, int *indices, void *statuses), count, requests, ended,
+      indices, statuses)

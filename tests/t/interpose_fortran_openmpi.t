@@ -22,7 +22,7 @@ OPEN=(mpirun.openmpi --oversubscribe --mca btl "self,vader,tcp" -n 3)
 # Debian's mpifort.openmpi finds the libmpi.so of another MPI library otherwise.
 OWN=-L$(mpicc.openmpi --showme:libdirs | sed 's/ .*//')
 
-# open_preloaded LIBRARIES PROGRAM [ARGUMENT...]: under Open MPI.
+# open_preloaded LIBRARIES PROGRAM [ARGUMENT...]
 open_preloaded() {
     local libraries=$1
     shift
@@ -46,6 +46,12 @@ program ftn_kinds 30
 # Ten rounds of eleven calls, the last with MPI_Pcontrol(0), and a small sum.
 [ "$(counter calls.seen)" = 111 ] && [ "$(passed_for off)" -ge 6 ]
 tap "$?" "ftn_kinds: every call is seen, and MPI_Pcontrol of Fortran is heard"
+for progress in watchdog thread; do
+    SPARSESHIM_PROGRESS=$progress open_preloaded "$LIB" "$WORK/ftn_kinds"
+    tap_taken "ftn_kinds with PROGRESS=$progress: nonblocking calls are taken over" 30 40
+    SPARSESHIM_PROGRESS=$progress open_preloaded "$LIB" "$WORK/nb_mpif"
+    tap_taken "nb_mpif with PROGRESS=$progress: nonblocking calls are taken over, and sparse" 15 15
+done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=4096 open_preloaded "$LIB" -x SPARSESHIM_MODE -x SPARSESHIM_REGISTER "$WORK/ftn_mpi"
 [ "$(tensors)" -ge 4 ]
 tap "$?" "MODE=topk tells the calls of a Fortran program apart by their sites"

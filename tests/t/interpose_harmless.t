@@ -45,7 +45,8 @@ awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
     # Names that Open MPI's Fortran libraries call.
     printf 'PMPI_%s\n' Allreduce Iallreduce Allgather Iallgather Allgatherv Iallgatherv \
         Reduce_scatter_block Reduce Ireduce Iscan Iexscan Ireduce_scatter_block Ireduce_scatter \
-        Pcontrol Query_thread Cancel Request_free Op_create Start Startall Comm_free Comm_disconnect
+        Pcontrol Query_thread Cancel Request_free Op_create Start Startall Comm_free \
+        Comm_disconnect Wait Test Waitall Testall Waitany Testany Waitsome Testsome
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h
 } | sort -u >"$WORK/allowed"
 result=0
