@@ -72,7 +72,7 @@ PROGRAMS := $(addprefix $(BUILD)/libexec/,$(addprefix sparseshim-,$(BINARY_VERBS
 include gpu/gpu.mk
 include tests/tests.mk
 
-.PHONY: all check quick check-unit check-mpi check-cluster check-emulated check-node check-hazards check-aarch64 gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-node bench-topk bench-nonblocking bench-merging bench-quorum install uninstall lint format asan tsan fuzz \
+.PHONY: all check quick check-unit check-mpi check-cluster check-emulated check-node check-hazards check-aarch64 check-abi gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-node bench-topk bench-nonblocking bench-merging bench-quorum install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 

