@@ -8,7 +8,7 @@ unset SPARSESHIM_MIN_COUNT
 # same PROGRAMS RANKS INIT SETTING
 same() {
     STATUS=0
-    LIB=$LOADED timeout -k 5 "${LIMIT:-120}" scripts/campaign --programs "$1" --ranks "$2" --init "$3" \
+    LIB=$LOADED YIELDS=$YIELDS timeout -k 5 "${LIMIT:-120}" scripts/campaign --programs "$1" --ranks "$2" --init "$3" \
         --settings "$4" --findings 1 >"$WORK/out" 2>"$WORK/err" || STATUS=$?
     tap "$STATUS" "$1 random programs on $2 ranks, begun by $3, $4"
 }
