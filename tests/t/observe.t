@@ -15,7 +15,7 @@ column() {
 
 gradients() { # MIN_COUNT
     rm -rf "$WORK/report"
-    within 60 env SPARSESHIM_MIN_COUNT="$1" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" \
+    within 60 env SPARSESHIM_MIN_COUNT="$1" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" \
         "$BUILD/tests/gradients/positives" kept 40
 }
 

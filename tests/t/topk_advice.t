@@ -77,7 +77,7 @@ said() {
 
 # runs FORM
 runs() {
-    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$WORK/advice" "$1"
+    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" "$WORK/advice" "$1"
 }
 
 # What no rule takes is registered by the rule that the report has.
@@ -94,9 +94,9 @@ long=$WORK/$(printf 'x%.0s' {1..112})
 cp "$WORK/advice" "$odd"
 cp "$WORK/advice" "$long"
 for file in "$WORK/advice" "$odd" "$long"; do
-    SPARSESHIM_REGISTER=count=3000 within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$file" places
+    SPARSESHIM_REGISTER=count=3000 within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" "$file" places
     rule=$(said rule | head -n 1)
-    SPARSESHIM_REGISTER=$rule:calls=1 within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$file" places
+    SPARSESHIM_REGISTER=$rule:calls=1 within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" "$file" places
     [[ $rule == count=5000,site=* ]] && [ "$(tensors count=5000 state=registered)" = 1 ] &&
         [ "$(tensors count=5000 reason=no_rule)" = 1 ] && ! grep -q 'no call of rank 0' "$WORK/err"
     tap "$?" "one of two places: the rule, pasted, registers it alone: $rule"

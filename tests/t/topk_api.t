@@ -49,7 +49,7 @@ compiled() {
     within 60 "$compiler" "$@" -Wall -Wextra -Werror -O2 -I. -o "$WORK/api" tests/mpi/topk/header_api.c $MPI_FLAGS -lm
     if [ "$STATUS" -eq 0 ]; then
         SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.1 within 60 "$MPIRUN" -n 2 \
-            -genv LD_PRELOAD "$LOADED" "$WORK/api" use
+            -genv LD_PRELOAD "$LOADED $YIELDS" "$WORK/api" use
         tap_passed "$name: finds the library" 30
         within 60 "$MPIRUN" -n 2 "$WORK/api" bare
         tap_passed "$name: runs without it"
@@ -75,7 +75,7 @@ for layers in 1 2 3; do
     [ "$(tensors state=candidate)" = "$(tensors state=candidate residual_norm=0)" ]
     tap "$?" "residuals are with the tensors in use"
 done
-within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" setarch -R "$PROGRAMS/sites" 1
+within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" setarch -R "$PROGRAMS/sites" 1
 plain=$(grep -o 'sites+0x[0-9a-f]*' "$WORK"/report/*.json | sort -u)
 preloaded 2 sites 1
 [ -n "$plain" ] && [ "$(grep -o 'sites+0x[0-9a-f]*' "$WORK"/report/*.json | sort -u)" = "$plain" ]
@@ -92,7 +92,7 @@ tap "$?" "tensors of communicators that were freed are in the report: $(tensors)
 on_host "the calls come from tests/preload/to_device.c then"
 mkdir "$WORK/broken"
 echo broken >"$WORK/broken/libunwind.so.8"
-SPARSESHIM_DEBUG=info within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" \
+SPARSESHIM_DEBUG=info within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" \
     -genv LD_LIBRARY_PATH "$WORK/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$PROGRAMS/sites" 2 20
 tap_passed "without libunwind the program runs"
 tap "$(($(grep -c 'sparseshim\[0\]: no call sites by libunwind' "$WORK/err") != 1))" \
@@ -152,7 +152,7 @@ if command -v g++ >/dev/null; then
     # shellcheck disable=SC2086 # several flags
     within 60 g++ -Wall -Wextra -Wpedantic -Werror -Wno-error=pedantic -O1 -I. -o "$WORK/throw" "$WORK/throw.cpp" \
         ${MPI_FLAGS//-I/-isystem }
-    [ "$STATUS" -eq 0 ] && within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$WORK/throw"
+    [ "$STATUS" -eq 0 ] && within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" "$WORK/throw"
     tap_passed "C++ exceptions pass through frames above MPI_Allreduce"
     [ "$(tensors)" -ge 1 ]
     tap "$?" "and sites were found meanwhile"
