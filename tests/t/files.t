@@ -80,7 +80,7 @@ tap "$?" "at the end it says that the job has ended"
 
 # reporting DIR: REPORT_DIR as given.
 reporting() {
-    within 60 env SPARSESHIM_REPORT_DIR="$1" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" \
+    within 60 env SPARSESHIM_REPORT_DIR="$1" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" \
         "$PROGRAMS/fewcalls" 3
 }
 reporting /dev/null/reports
@@ -101,7 +101,7 @@ tap "$?" "... else LOGNAME, without its slashes"
 mkdir "$WORK/of/$(id -u)-traces"
 within 60 env -u USER -u LOGNAME SPARSESHIM_REPORT=off SPARSESHIM_DEBUG=info \
     SPARSESHIM_DEBUG_FILE="$WORK/of/%u.log" SPARSESHIM_TRACE="$WORK/of/%u-traces" \
-    "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$PROGRAMS/fewcalls" 3
+    "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" "$PROGRAMS/fewcalls" 3
 passed && grep -q version "$WORK/of/$(id -u).log" && [ "$(find "$WORK/of/$(id -u)-traces" -name 'trace-17-*' | wc -l)" -eq 2 ]
 tap "$?" "... else the number, in DEBUG_FILE and TRACE alike"
 reporting "$WORK/50%"
@@ -112,7 +112,7 @@ mkdir "$WORK/start" "$WORK/later"
 LIB=$(realpath "$LIB") PROGRAM=$(realpath "$PROGRAMS/fewcalls")
 (
     cd "$WORK/start" &&
-        SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=reports timeout -k 5 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" \
+        SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=reports timeout -k 5 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" \
             "$PROGRAM" 3 4096 "$WORK/later"
 ) >"$WORK/out" 2>"$WORK/err"
 STATUS=$?
@@ -192,10 +192,10 @@ logging "$WORK/rank%r-50%%.log"
 tap_logged "%r in DEBUG_FILE is the rank, %% a percent sign" "$WORK/rank0-50%.log" 600
 
 # ---- what nobody asked for ----
-within 60 env -u SPARSESHIM_REPORT_DIR SPARSESHIM_REPORT=off "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED" "$PROGRAMS/control"
+within 60 env -u SPARSESHIM_REPORT_DIR SPARSESHIM_REPORT=off "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" "$PROGRAMS/control"
 passed && ! grep -v '^to_device: ' "$WORK/err"
 tap "$?" "MPI_Pcontrol(2) of a program says nothing where REPORT is off"
-within 60 env SPARSESHIM_REPORT=off SPARSESHIM_DEBUG=info "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED" \
+within 60 env SPARSESHIM_REPORT=off SPARSESHIM_DEBUG=info "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" \
     "$PROGRAMS/control"
 passed && grep -q 'MPI_Pcontrol(2) writes a report where' "$WORK/err"
 tap "$?" "... with DEBUG=info it says what it would do"

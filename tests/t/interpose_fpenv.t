@@ -80,7 +80,7 @@ within 60 "${MPIFC:-mpifort.mpich}" -w -ffpe-trap=invalid,zero,overflow "-J$WORK
     tests/fortran/ftn_mpi.f90
 tap "$STATUS" "a Fortran program is compiled with -ffpe-trap=invalid,zero,overflow"
 for mode in observe exact topk; do
-    SPARSESHIM_MODE=$mode within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$WORK/trapping"
+    SPARSESHIM_MODE=$mode within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" "$WORK/trapping"
     tap_passed "it ends well with a report, MODE=$mode"
 done
 finish
