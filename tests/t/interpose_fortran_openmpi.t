@@ -53,6 +53,7 @@ for progress in watchdog thread; do
     tap_taken "nb_mpif with PROGRESS=$progress: nonblocking calls are taken over, and sparse" 15 15
 done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=4096 open_preloaded "$LIB" -x SPARSESHIM_MODE -x SPARSESHIM_REGISTER "$WORK/ftn_mpi"
+# shellcheck disable=SC2119 # all of them
 [ "$(tensors)" -ge 4 ]
 tap "$?" "MODE=topk tells the calls of a Fortran program apart by their sites"
 
