@@ -117,6 +117,9 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size);
 
 /* Returns the entry of a handle with a reference for the caller, or NULL. */
 struct shim_comm *shim_comm_get(uintptr_t handle);
+/* Returns the number of ranks of a communicator that has an entry; 0 if it has none, or was only
+ * seen. */
+int shim_comm_known_size(uintptr_t handle);
 /* Drops a reference. */
 void shim_comm_put(struct shim_comm *c);
 /* Drops a reference inside a callback of MPI, which may hold the library's lock: makes no MPI call.

@@ -11,6 +11,8 @@ int shim_iallreduce(const struct shim_call *call, void *request);
 /* shim/entry/collective.c: handles the other collectives; request NULL: blocking. */
 int shim_collective(const struct shim_call *call, void *request);
 
+/* Returns true if a communicator has an entry, and was not only seen. */
+bool shim_has_entry(uintptr_t comm);
 /* Returns true if a gather or reduce_scatter is below MIN_COUNT, or on one rank alone; `count`
  * elements of `type` are its first slice. The communicator has an entry, or none: then false. */
 bool shim_is_little_there(int64_t count, uintptr_t type, uintptr_t comm);

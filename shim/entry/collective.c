@@ -69,6 +69,11 @@ static bool is_little(int64_t count, uintptr_t type, int size)
            bytes / 4 < (uint64_t)shim.min_count;
 }
 
+bool shim_has_entry(uintptr_t comm)
+{
+    return shim_comm_known_size(comm) > 0;
+}
+
 bool shim_is_little_there(int64_t count, uintptr_t type, uintptr_t comm)
 {
     const int size = shim_may_be_known(comm) ? shim_comm_known_size(comm) : 0;

@@ -139,7 +139,7 @@ static inline bool is_unmet(int64_t count, uintptr_t comm)
 {
     return count >> 31 == 0 &&
            atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire) > 0 &&
-           shim_comm_known_size(shim_abi_word(comm)) == 0;
+           !shim_has_entry(shim_abi_word(comm));
 }
 
 /* Acts like `little` on a communicator with an entry. */

@@ -450,10 +450,6 @@ static inline bool shim_may_be_known(uintptr_t comm)
     return atomic_load_explicit(&shim.occupied[shim_bucket_of(comm)], memory_order_relaxed);
 }
 
-/* shim/comm/comm.c. Returns the number of ranks of a communicator that has an entry; 0 if it has none, or
- * was only seen. */
-int shim_comm_known_size(uintptr_t handle);
-
 /* shim/mpi/next.c: calls the next function of a blocking call. */
 int shim_pass(const struct shim_call *call);
 /* Calls the next function of a nonblocking call. */
