@@ -38,7 +38,7 @@ static bool meet(struct shim_comm *c)
     bool reads;
 
     c->peers = ss_peers_create(c->size);
-    if (!agree(c, c->peers != NULL))
+    if (!agree(c, c->peers != NULL) || !c->peers)
         return false;
     own = ss_peers_own(c->peers);
     c->peers->shown = (struct ss_shown){.call = number, .address = c->layout->ids[c->rank]};
