@@ -35,7 +35,7 @@ tap "$?" "... and passes through with unequal ones, and with few elements"
 quick() {
     within 60 "$MPIRUN" -n "$1" -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_REPORT off \
         -genv SPARSESHIM_MIN_COUNT "$2" -genv SPARSESHIM_ALGORITHM split_allgather \
-        -genv SPARSESHIM_PROGRESS "$3" "$PROGRAMS/${@:4}"
+        -genv SPARSESHIM_PROGRESS "$3" "$PROGRAMS/$4" "${@:5}"
     tap_passed "${*:4} on $1 ranks, MIN_COUNT=$2, PROGRESS=$3, no report"
 }
 quick 9 500 auto scatter_counts 500
