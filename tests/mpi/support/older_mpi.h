@@ -36,6 +36,17 @@ static inline int MPI_Allgatherv_c(const void *send, MPI_Count send_count, MPI_D
     return MPI_Allgatherv(send, (int)send_count, send_type, recv, counts, displs, type, comm);
 }
 
+static inline int MPI_Reduce_scatter_c(const void *send, void *recv, const MPI_Count *large_counts,
+                                       MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    int counts[LARGE_RANKS], size;
+
+    MPI_Comm_size(comm, &size);
+    for (int i = 0; i < size && i < LARGE_RANKS; i++)
+        counts[i] = (int)large_counts[i];
+    return MPI_Reduce_scatter(send, recv, counts, type, op, comm);
+}
+
 static inline int MPI_Iallgatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type,
                                     void *recv, const MPI_Count *large_counts,
                                     const MPI_Aint *large_displs, MPI_Datatype type, MPI_Comm comm,
