@@ -44,6 +44,8 @@ if [ ! -e "$LIB" ] || [ ! -x "$PROGRAMS/oracle" ]; then
 fi
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
+# Open MPI 4 fails if two jobs make the folder of their files at the same time; Open MPI 5 has it elsewhere.
+export OMPI_MCA_orte_tmpdir_base=$WORK PRTE_MCA_prte_tmpdir_base=$WORK
 TESTS=0
 STATUS=0
 export SPARSESHIM_MIN_COUNT=${SPARSESHIM_MIN_COUNT:-1}
