@@ -50,8 +50,11 @@ static void write_entries(struct ss_coll *c, struct ss_sharing *s)
                                 .call = x->number,
                                 .nnz = (uint32_t)nnz};
     atomic_store_explicit(&head->written, s->round, memory_order_release);
-    x->bytes_sent += nnz * (sizeof *c->own.idx + x->esize);
-    x->phase_sent[SS_PHASE_GATHER] += nnz * (sizeof *c->own.idx + x->esize);
+    const size_t bytes = nnz * (sizeof *c->own.idx + x->esize);
+
+    x->bytes_sent += bytes;
+    x->bytes_inside += bytes;
+    x->phase_sent[SS_PHASE_GATHER] += bytes;
     x->moved = true;
 }
 

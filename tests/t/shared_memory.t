@@ -29,6 +29,9 @@ tap "$?" "several hosts: messages"
 SPARSESHIM_ALGORITHM=auto preloaded 3 oracle 300000 3 12
 passed
 tap "$?" "ALGORITHM=auto: the oracle"
+sent=$(counter bytes.bytes_sent_inside)
+[ "$sent" != none ] && [ "$sent" -gt 0 ] && [ "$sent" = "$(counter bytes.bytes_sent)" ]
+tap "$?" "the report has all bytes inside the host"
 
 preloaded 4 in_memory kill
 [ "$STATUS" -ne 0 ] && grep -q '^ok 2 - they share memory' "$WORK/out" &&
