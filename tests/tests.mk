@@ -266,8 +266,9 @@ LAYOUTS := 112233445566778899 1222333444555666777 12
 NODE_T = $(filter-out $(CLUSTER_T) $(shell sed -n 's,^\([a-z_]*\.t\)||.*,tests/t/\1,p' tests/t/one_level),\
     $(shell grep -l 'tests/t/lib\.sh' tests/t/*.t))
 check-node: tests ## MPI tests with several ranks on a host, exact sums on two levels
-	@for layout in $(LAYOUTS); do echo "LAYOUT=$$layout"; \
-	    LAYOUT=$$layout BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(NODE_T) || exit 1; done
+	@failed=; for layout in $(LAYOUTS); do echo "LAYOUT=$$layout"; \
+	    LAYOUT=$$layout BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(NODE_T) || failed="$$failed $$layout"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 check-aarch64: ## library, unit tests and MPI programs for aarch64, cross-compiled, under qemu-user; installs compiler and qemu (AARCH64_FULL=1: also long unit tests)
 	@scripts/install-deps build tests aarch64
