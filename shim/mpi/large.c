@@ -252,10 +252,10 @@ int shim_large_reduce_scatterv_c(const void *send, void *recv, const int64_t *co
 
 /* ---- lists of nonblocking calls ----
  *
- * They must live until the request ends, and MPI_Wait is not wrapped. Two active requests never
- * share a handle: if a later call gets the same handle, the earlier request has ended, and its
- * lists are freed. The number of copies is bounded by the number of handles that the MPI library
- * has used at once.
+ * They must live until the request ends, and the MPI library does not tell when. Two active
+ * requests never share a handle: if a later call gets the same handle, the earlier request has
+ * ended, and its lists are freed. The number of copies is bounded by the number of handles that the
+ * MPI library has used at once.
  */
 
 static struct kept {
