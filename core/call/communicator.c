@@ -96,7 +96,7 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs)
 void ss_comm_set_layout(struct ss_comm *comm, const struct ss_layout *layout)
 {
     comm->layout = layout;
-    comm->t->hosts = layout && layout->most > 1 ? layout->host : NULL;
+    comm->t->layout = layout && layout->most > 1 ? layout : NULL;
 }
 
 void ss_comm_set_shared(struct ss_comm *comm, struct ss_shared *shared)

@@ -29,7 +29,7 @@ int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
     };
 
     comm->rounds_t = t;
-    t->hosts = comm->t->hosts;
+    t->layout = comm->t->layout;
     comm->rounds = ss_rounds_create(t, &settings, comm->mem);
     return comm->rounds ? SS_OK : SS_ERR_MEMORY;
 }

@@ -36,6 +36,7 @@ static struct ss_estimate cost_dense(const struct ss_shape *s, const struct ss_h
     if (ss_layout_is_deep(s->layout) &&
         s->kind == SS_KIND_ALLREDUCE) { /* which sums inside hosts first */
         const struct ss_layout *l = s->layout;
+        fold = ss_fold_of(0, l->hosts);
         beta = s->beta_between * (l->hosts - 1) / l->hosts / l->most * s->size / (s->size - 1);
     }
     return (struct ss_estimate){

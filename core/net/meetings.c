@@ -4,7 +4,8 @@
 
 void ss_meetings_start(struct ss_meetings *m, struct ss_transport *t)
 {
-    *m = (struct ss_meetings){.t = t, .schedule = ss_schedule_of(t->rank, t->size), .peer = -1};
+    *m = (struct ss_meetings){
+        .t = t, .schedule = ss_schedule_of(t->rank, t->size, t->layout), .peer = -1};
 }
 
 int ss_meetings_send(struct ss_meetings *m, int peer, struct ss_tag tag, const void *msg,

@@ -2,7 +2,7 @@
 #ifndef CORE_NET_RANKS_H
 #define CORE_NET_RANKS_H
 
-#include "core/base/types.h"
+#include "core/net/host_layout.h"
 
 /* Recursive doubling for any number of ranks. pof2 is the largest power of two <= size, and rem =
  * size - pof2. Each even rank below 2 rem hands its data to the odd rank above it and gets the
@@ -20,19 +20,27 @@ int ss_fold_rounds(const struct ss_fold *fold);
 /* Returns the rank to exchange with in round 0, 1, ... */
 int ss_fold_peer(const struct ss_fold *fold, int round);
 
-/* The schedule of an agreement by recursive doubling: fold in, rounds, fold out. In each meeting a
- * rank sends its record to a rank, receives a record from a rank, or both. */
+/* The schedule of an agreement: gather, fold in, rounds, fold out, spread. In each meeting a rank
+ * sends its record to a rank, receives a record from a rank, or both.
+ *
+ * If a host has several ranks, they first merge their records along a tree, whose root is the first
+ * rank of the host. The roots alone take part in recursive doubling, so that the bytes between
+ * hosts do not grow with the ranks on each; then the result goes back along the trees. */
 struct ss_schedule {
-    struct ss_fold fold;
-    int stage; /* 0: the schedule is over */
+    const struct ss_layout *layout; /* NULL: recursive doubling among all ranks */
+    int rank;
+    struct ss_fold fold; /* of this rank's host among the hosts, or of this rank among all */
+    int stage;           /* 0: the schedule is over */
     int round;
+    int child; /* gather, spread: children in the tree that have sent, and get no result yet */
 };
 struct ss_meeting {
     int to, from;   /* ranks, -1: none; equal in the rounds */
-    unsigned round; /* for the tag: from 0, or 40 and 41 for the two folds */
+    unsigned round; /* for the tag: from 0, or 40 to 43 for the folds, gather and spread */
     bool result;    /* the received record is the result and replaces the own one */
 };
-struct ss_schedule ss_schedule_of(int rank, int size);
+/* Returns the schedule of a rank. `layout` may be NULL; its hosts are used if it is deep. */
+struct ss_schedule ss_schedule_of(int rank, int size, const struct ss_layout *layout);
 /* Sets *meeting to the current meeting. Returns false if the schedule is over. */
 bool ss_schedule_now(const struct ss_schedule *schedule, struct ss_meeting *meeting);
 void ss_schedule_next(struct ss_schedule *schedule);

@@ -15,7 +15,7 @@
 #define CORE_NET_TRANSPORT_H
 
 #include "core/base/fpenv.h"
-#include "core/base/types.h"
+#include "core/net/host_layout.h"
 
 /* Phases on the wire. */
 enum ss_phase {
@@ -53,9 +53,9 @@ struct ss_transport {
     int rank;
     int size;
     const struct ss_transport_ops *ops;
-    const int *hosts; /* host of each rank; NULL: one rank on each, or not known */
-    unsigned calls;   /* call numbers that tags distinguish, 0: all */
-    ss_fpenv outside; /* the caller's environment while a call is stepped */
+    const struct ss_layout *layout; /* NULL: no host has several ranks, or not known */
+    unsigned calls;                 /* call numbers that tags distinguish, 0: all */
+    ss_fpenv outside;               /* the caller's environment while a call is stepped */
     /* Count of overflows in between and of messages with Inf or NaN. While it stays the same, sums
      * of finite inputs are finite. */
     uint64_t doubts;
@@ -64,7 +64,7 @@ struct ss_transport {
 /* Returns the bytes of a message that stay on this rank's host: all `len` or none. */
 static inline size_t ss_transport_inside(const struct ss_transport *t, int dst, size_t len)
 {
-    return t->hosts && t->hosts[dst] == t->hosts[t->rank] ? len : 0;
+    return t->layout && t->layout->host[dst] == t->layout->host[t->rank] ? len : 0;
 }
 
 /* Enters the caller's environment, before code that may be the application's. */

@@ -5,10 +5,11 @@
 #include "core/plan/cost.h"
 #include "core/trial/trial.h"
 
-/* Returns the seconds of a vote, whose ballot goes through the rounds of an agreement. */
-static double vote_seconds(const struct ss_trial *t)
+/* Returns the seconds of a vote, whose ballot goes through the rounds of an agreement between
+ * hosts, or between the ranks of the only one. */
+static double vote_seconds(const struct ss_trial *t, const struct ss_layout *layout)
 {
-    struct ss_fold fold = ss_fold_of(0, t->ranks);
+    struct ss_fold fold = ss_fold_of(0, layout->hosts > 1 ? layout->hosts : t->ranks);
     int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
 
     return t->algorithm == SS_DENSE
@@ -57,7 +58,7 @@ void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estima
         a = plan.algorithm;
     }
     e = shape.rows[a]->cost(&shape, &none);
-    *estimate = (struct ss_trial_estimate){.seconds = e.wire + vote_seconds(t),
+    *estimate = (struct ss_trial_estimate){.seconds = e.wire + vote_seconds(t, &layout),
                                            .bytes = e.bytes,
                                            .result_nnz = ss_entries_union(&t->entries, t->ranks)};
     if (ss_keeps_global(a))

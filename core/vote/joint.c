@@ -138,7 +138,7 @@ static unsigned char *message_of(const struct ss_joint *j, int meeting)
 void ss_joint_open(struct ss_joint *j, struct ss_transport *t, uint32_t call, unsigned most,
                    void *room)
 {
-    struct ss_schedule all = ss_schedule_of(t->rank, t->size);
+    struct ss_schedule all = ss_schedule_of(t->rank, t->size, NULL);
     struct ss_meeting m;
 
     *j = (struct ss_joint){.t = t,

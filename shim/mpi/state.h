@@ -20,7 +20,7 @@
 #include "shim/mpi/site.h"
 
 /* Version of the messages between ranks; part of the settings hash. */
-enum { SHIM_PROTOCOL = 14 };
+enum { SHIM_PROTOCOL = 15 };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"

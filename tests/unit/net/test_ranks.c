@@ -106,47 +106,128 @@ static void parts_cover_the_vector_once(void **state)
         }
 }
 
-/* Sets of ranks, merged along the schedule of all ranks at once, as far as each can go. */
+/* ---- schedules ---- */
+
+enum { MOST_RANKS = 63, ROUNDS = 64 };
+
+struct sets {
+    struct ss_schedule at[MOST_RANKS];
+    uint64_t known[MOST_RANKS];                    /* a bit for each rank */
+    uint64_t sent[MOST_RANKS][MOST_RANKS][ROUNDS]; /* by sender, receiver and round */
+    bool used[MOST_RANKS][MOST_RANKS][ROUNDS];     /* a meeting may have each message once */
+    int outside[MOST_RANKS];                       /* messages of a rank to other hosts */
+};
+
+/* Makes a rank's current meeting, if its message has arrived. */
+static bool meet(struct sets *s, int rank, const struct ss_layout *layout)
+{
+    struct ss_meeting m;
+
+    if (!ss_schedule_now(&s->at[rank], &m))
+        return false;
+    if (m.to >= 0 && !s->used[rank][m.to][m.round]) {
+        s->used[rank][m.to][m.round] = true;
+        s->sent[rank][m.to][m.round] = s->known[rank];
+        s->outside[rank] += layout && layout->host[rank] != layout->host[m.to];
+    }
+    if (m.from >= 0 && s->sent[m.from][rank][m.round] == 0)
+        return false;
+    if (m.from >= 0) {
+        const uint64_t got = s->sent[m.from][rank][m.round];
+        s->known[rank] = m.result ? got : s->known[rank] | got;
+        s->sent[m.from][rank][m.round] = 0;
+    }
+    ss_schedule_next(&s->at[rank]);
+    return true;
+}
+
+/* Merges sets of ranks along the schedules of all ranks at once, as far as each can go. */
+static void expect_all_know_all(struct sets *s, int size, const struct ss_layout *layout)
+{
+    struct ss_meeting m;
+    bool moved = true;
+
+    memset(s, 0, sizeof *s);
+    for (int r = 0; r < size; r++) {
+        s->at[r] = ss_schedule_of(r, size, layout);
+        s->known[r] = 1ULL << r;
+    }
+    while (moved) {
+        moved = false;
+        for (int r = 0; r < size; r++)
+            moved = meet(s, r, layout) || moved;
+    }
+    for (int r = 0; r < size; r++) {
+        assert_false(ss_schedule_now(&s->at[r], &m));
+        assert_true(s->known[r] == (1ULL << size) - 1);
+        for (int to = 0; to < size; to++)
+            for (int round = 0; round < ROUNDS; round++)
+                assert_true(s->sent[r][to][round] == 0);
+    }
+}
+
 static void the_schedule_brings_every_rank_to_every_rank(void **state)
 {
-    enum { MOST_RANKS = 33, LONGEST = 16 };
-    static uint64_t sent[MOST_RANKS][LONGEST]; /* by sender and meeting; its receiver is the same */
+    static struct sets s;
 
     (void)state;
-    for (int size = 1; size <= MOST_RANKS; size++) {
-        struct ss_schedule at[MOST_RANKS];
-        uint64_t known[MOST_RANKS];
-        struct ss_meeting m, theirs;
-        bool moved = true;
+    for (int size = 1; size <= MOST_RANKS; size++)
+        expect_all_know_all(&s, size, NULL);
+}
 
-        memset(sent, 0, sizeof sent);
-        for (int r = 0; r < size; r++) {
-            at[r] = ss_schedule_of(r, size);
-            known[r] = 1ULL << r;
+static struct ss_layout *layout_of(const char *hosts, int size)
+{
+    struct ss_layout *l = ss_layout_create(size);
+
+    for (int r = 0; r < size; r++)
+        l->ids[r] = (uint64_t)hosts[(size_t)r % strlen(hosts)];
+    ss_layout_find(l);
+    return l;
+}
+
+/* Whatever the layout, each host sends to others what a rank in its place would send, and one rank
+ * of it does so. */
+static void a_host_takes_part_like_one_rank(void **state)
+{
+    static const char *const layouts[] = {"1122", "1212",  "1112",     "12",
+                                          "123",  "11112", "12223334", "1111111111111111112"};
+    static struct sets s, one;
+
+    (void)state;
+    for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++)
+        for (int size = 2; size <= MOST_RANKS; size++) {
+            struct ss_layout *layout = layout_of(layouts[l], size);
+            int sent[MOST_RANKS] = {0};
+
+            expect_all_know_all(&s, size, layout);
+            expect_all_know_all(&one, layout->hosts, NULL);
+            for (int h = 0; h < layout->hosts; h++)
+                for (int to = 0; to < layout->hosts; to++)
+                    for (int round = 0; round < ROUNDS; round++)
+                        sent[h] += one.used[h][to][round];
+            for (int r = 0; r < size; r++)
+                if (ss_layout_is_deep(layout))
+                    assert_int_equal(s.outside[r],
+                                     layout->local[r] == 0 ? sent[layout->host[r]] : 0);
+            ss_layout_free(layout);
         }
-        while (moved) {
-            moved = false;
-            for (int r = 0; r < size; r++) {
-                if (!ss_schedule_now(&at[r], &m))
-                    continue;
-                int tag = (int)m.round % LONGEST; /* 40 and 41 are 8 and 9 */
-                if (m.to >= 0)
-                    sent[r][tag] = known[r];
-                if (m.from >= 0 && sent[m.from][tag] == 0)
-                    continue;
-                if (m.from >= 0 && ss_schedule_now(&at[m.from], &theirs) && theirs.round == m.round)
-                    assert_int_equal(theirs.to, r);
-                ss_schedule_next(&at[r]);
-                moved = true;
-                if (m.from >= 0)
-                    known[r] = m.result ? sent[m.from][tag] : known[r] | sent[m.from][tag];
-            }
+}
+
+/* On one host, and with one rank on each, the schedule is recursive doubling among all ranks. */
+static void flat_layouts_change_no_message(void **state)
+{
+    static const char *const layouts[] = {"1", "123456789abcdefghijklmnopqrstuvwxyz"};
+    static struct sets s, flat;
+
+    (void)state;
+    for (size_t l = 0; l < 2; l++)
+        for (int size = 1; size <= 30; size++) {
+            struct ss_layout *layout = layout_of(layouts[l], size);
+            expect_all_know_all(&s, size, layout);
+            expect_all_know_all(&flat, size, NULL);
+            assert_memory_equal(s.used, flat.used, sizeof s.used);
+            ss_layout_free(layout);
         }
-        for (int r = 0; r < size; r++) {
-            assert_false(ss_schedule_now(&at[r], &m));
-            assert_true(known[r] == (1ULL << size) - 1);
-        }
-    }
 }
 
 int main(void)
@@ -157,6 +238,8 @@ int main(void)
         cmocka_unit_test(peers_of_a_round_meet_each_other_and_all_meet_in_the_end),
         cmocka_unit_test(parts_cover_the_vector_once),
         cmocka_unit_test(the_schedule_brings_every_rank_to_every_rank),
+        cmocka_unit_test(a_host_takes_part_like_one_rank),
+        cmocka_unit_test(flat_layouts_change_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

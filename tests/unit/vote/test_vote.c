@@ -15,6 +15,7 @@ enum { MOST = 64 };
 
 struct election {
     struct ss_sim *sim;
+    struct ss_layout *layout; /* NULL: one rank on each host */
     struct ss_vote votes[MOST];
     bool started[MOST];
     int status[MOST];
@@ -63,36 +64,51 @@ static int step(void *ctx, int rank)
     return status != SS_OK ? status : ss_vote_step(&e->votes[rank], &moved);
 }
 
-static bool hold(struct election *e, int size, uint64_t seed, struct ss_sim_fault fault)
+/* hosts[r mod its length] is the host of rank r; NULL: each has its own. */
+static bool hold(struct election *e, const char *hosts, int size, uint64_t seed,
+                 struct ss_sim_fault fault)
 {
     memset(e, 0, sizeof *e);
     e->sim = ss_sim_create(size, 1e-6, 1e-9, seed);
     ss_sim_set_fault(e->sim, fault);
+    e->layout = hosts ? ss_layout_create(size) : NULL;
+    for (int r = 0; hosts && r < size; r++)
+        e->layout->ids[r] = (uint64_t)hosts[(size_t)r % strlen(hosts)];
+    if (hosts)
+        ss_layout_find(e->layout);
+    for (int r = 0; r < size; r++)
+        ss_sim_transport(e->sim, r)->layout = e->layout;
     bool ended = ss_sim_run(e->sim, step, e, e->status, 1000000);
     for (int r = 0; r < size; r++)
         ss_vote_cancel(&e->votes[r]);
     ss_sim_free(e->sim);
+    ss_layout_free(e->layout);
     return ended;
 }
+
+static const char *const layouts[] = {NULL, "1122", "1212", "11123", "12", "1111111112"};
+#define LENGTH(a) (sizeof(a) / sizeof(a)[0])
 
 static void all_ranks_get_the_fold_over_all(void **state)
 {
     static struct election e;
 
     (void)state;
-    for (int size = 1; size <= MOST; size++)
-        for (uint64_t seed = 0; seed < 3; seed++) {
-            struct ss_ballot all = ballot_of(0, size);
-            for (int r = 1; r < size; r++) {
-                struct ss_ballot b = ballot_of(r, size);
-                ss_ballot_merge(&all, &b);
+    for (size_t l = 0; l < LENGTH(layouts); l++)
+        for (int size = 1; size <= MOST; size++)
+            for (uint64_t seed = 0; seed < 3; seed++) {
+                struct ss_ballot all = ballot_of(0, size);
+                for (int r = 1; r < size; r++) {
+                    struct ss_ballot b = ballot_of(r, size);
+                    ss_ballot_merge(&all, &b);
+                }
+                assert_true(hold(&e, layouts[l], size, seed, (struct ss_sim_fault){.rank = -1}));
+                for (int r = 0; r < size; r++) {
+                    assert_int_equal(e.status[r], SS_OK);
+                    assert_memory_equal(&e.votes[r].ballot, &all,
+                                        offsetof(struct ss_ballot, check));
+                }
             }
-            assert_true(hold(&e, size, seed, (struct ss_sim_fault){.rank = -1}));
-            for (int r = 0; r < size; r++) {
-                assert_int_equal(e.status[r], SS_OK);
-                assert_memory_equal(&e.votes[r].ballot, &all, offsetof(struct ss_ballot, check));
-            }
-        }
 }
 
 static void the_fold_is_sum_min_max_and_or(void **state)
@@ -122,19 +138,22 @@ static void a_damaged_ballot_is_a_protocol_error(void **state)
     static struct election e;
 
     (void)state;
-    for (int size = 2; size <= 9; size++)
-        for (size_t byte = 0; byte < sizeof(struct ss_ballot); byte++)
-            for (int rank = 0; rank < size; rank += size - 1) {
+    for (size_t i = 0; i < 8 * sizeof(struct ss_ballot); i++) {
+        const int size = 2 + (int)(i % 8);
+        const size_t byte = i / 8;
+        for (size_t l = 0; l < LENGTH(layouts); l++)
+            for (int rank = 0; rank < size; rank++) {
                 struct ss_sim_fault fault = {
                     .rank = rank, .corrupt_send = 1, .corrupt_byte = byte, .corrupt_mask = 0x04};
                 int reported = 0;
                 for (int r = 0; r < MOST; r++)
                     e.status[r] = SS_PENDING;
-                hold(&e, size, 0, fault);
+                hold(&e, layouts[l], size, 0, fault);
                 for (int r = 0; r < size; r++)
                     reported += e.status[r] == SS_ERR_PROTOCOL;
                 assert_int_equal(reported, 1);
             }
+    }
 }
 
 static int step_against_garbage(void *ctx, int rank)
@@ -167,12 +186,14 @@ static void a_send_refused_once_does_not_end_the_vote(void **state)
     static struct election e;
 
     (void)state;
-    for (int size = 2; size <= 9; size++)
-        for (int rank = 0; rank < size; rank++) {
-            assert_true(hold(&e, size, 0, (struct ss_sim_fault){.rank = rank, .fail_send = 1}));
-            for (int r = 0; r < size; r++)
-                assert_int_equal(e.status[r], SS_OK);
-        }
+    for (size_t l = 0; l < LENGTH(layouts); l++)
+        for (int size = 2; size <= 9; size++)
+            for (int rank = 0; rank < size; rank++) {
+                const struct ss_sim_fault fault = {.rank = rank, .fail_send = 1};
+                assert_true(hold(&e, layouts[l], size, 0, fault));
+                for (int r = 0; r < size; r++)
+                    assert_int_equal(e.status[r], SS_OK);
+            }
 }
 
 int main(void)
