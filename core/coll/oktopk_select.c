@@ -70,32 +70,11 @@ int ss_oktopk_harvest_step(struct ss_coll *c)
 
 static const ss_magnitude DIGIT = 255;
 
-/* Returns true if two counts fit a word. */
-static bool packed(const struct ss_coll *c)
-{
-    return c->voted.nnz_sum <= UINT32_MAX;
-}
-
-static void add_count(const struct ss_coll *c, uint64_t *words, size_t i, uint64_t count)
-{
-    if (packed(c))
-        words[i / 2] += count << 32 * (i & 1);
-    else
-        words[i] += count;
-}
-
-static uint64_t word_count(const struct ss_coll *c, size_t i)
-{
-    const uint64_t *words = ss_oktopk_of(c)->words;
-
-    return packed(c) ? words[i / 2] >> 32 * (i & 1) & UINT32_MAX : words[i];
-}
-
 static void start_digit(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
     const struct ss_radix *x = &s->radix;
-    size_t words = x->last ? 1 : packed(c) ? (DIGIT + 1) / 2 : DIGIT + 1;
+    size_t words = x->last ? 1 : DIGIT + 1;
 
     if (c->x.failed == 0)
         memset(s->words, 0, words * sizeof *s->words);
@@ -105,7 +84,7 @@ static void start_digit(struct ss_coll *c)
             if (m >= x->prefix << x->shift && s->words[0] < ~m)
                 s->words[0] = ~m;
         } else if (x->shift + 8 == 8 * c->x.esize || m >> (x->shift + 8) == x->prefix) {
-            add_count(c, s->words, m >> x->shift & DIGIT, 1);
+            s->words[m >> x->shift & DIGIT]++;
         }
     }
     ss_agree_start(&c->x, &s->agree, s->words, x->last ? 0 : words, x->last, 0);
@@ -142,8 +121,8 @@ static bool next_digit(struct ss_coll *c)
         found(c, ~s->words[0]);
         return false;
     }
-    while (x->above + word_count(c, digit) < k) {
-        x->above += word_count(c, digit);
+    while (x->above + s->words[digit] < k) {
+        x->above += s->words[digit];
         if (digit-- == 0) {
             found(c, SS_LEAST_MAGNITUDE);
             return false;
@@ -154,7 +133,7 @@ static bool next_digit(struct ss_coll *c)
         found(c, x->prefix);
         return false;
     }
-    if (x->above + word_count(c, digit) == k)
+    if (x->above + s->words[digit] == k)
         x->last = true;
     else
         x->shift -= 8;
@@ -200,7 +179,8 @@ static uint64_t off_by(uint64_t count, uint64_t k)
     return count > k ? count - k : k - count;
 }
 
-static void count_rungs(const struct ss_coll *c, uint64_t counts[RUNGS])
+/* Counts the entries between each threshold and the next one, behind the last one all. */
+static void count_rungs(const struct ss_coll *c, uint64_t *counts)
 {
     const struct ss_stream *r = &ss_oktopk_of(c)->reduced;
     const int64_t low = rung_at(c, 0), highest = (int64_t)rungs(c) - 1;
@@ -211,30 +191,29 @@ static void count_rungs(const struct ss_coll *c, uint64_t counts[RUNGS])
         if (over >= 0)
             counts[over >> shift < highest ? over >> shift : highest]++;
     }
-    for (int64_t rung = highest; rung > 0; rung--)
+}
+
+/* Turns counts of entries between thresholds into counts of those at or above each. */
+static void accumulate(uint64_t *counts, size_t number)
+{
+    for (size_t rung = number - 1; rung > 0; rung--)
         counts[rung - 1] += counts[rung];
 }
 
-/* Returns the number of words of the sums; the maxima follow. */
-static size_t rung_words(const struct ss_coll *c)
-{
-    return packed(c) ? (rungs(c) + 1) / 2 : rungs(c);
-}
-
+/* The sums are counts between thresholds, which are small and thus short. */
 static void start_count(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
-    uint64_t counts[RUNGS] = {0};
-    size_t sums = rung_words(c), maxima = (rungs(c) + RUNGS_PER_SHARE - 1) / RUNGS_PER_SHARE;
+    const size_t sums = rungs(c), maxima = (sums + RUNGS_PER_SHARE - 1) / RUNGS_PER_SHARE;
+    uint64_t reached[RUNGS] = {0};
 
     s->selecting = COUNT;
     if (c->x.failed == 0) {
-        count_rungs(c, counts);
-        memset(s->words, 0, sums * sizeof *s->words);
-        for (size_t rung = 0; rung < rungs(c); rung++)
-            add_count(c, s->words, rung, counts[rung]);
+        count_rungs(c, reached);
+        memcpy(s->words, reached, sums * sizeof *s->words);
+        accumulate(reached, sums);
         for (size_t i = 0; i < maxima; i++)
-            s->words[sums + i] = counts[i * RUNGS_PER_SHARE];
+            s->words[sums + i] = reached[i * RUNGS_PER_SHARE];
     }
     ss_agree_start(&c->x, &s->agree, s->words, sums, maxima, 0);
 }
@@ -253,9 +232,10 @@ static void choose_rung(struct ss_coll *c, uint64_t *largest)
     const size_t count = rungs(c);
     size_t best = count / 2, enough = count;
 
-    s->total = word_count(c, best);
+    accumulate(s->words, count);
+    s->total = s->words[best];
     for (size_t rung = 0; rung < count; rung++) {
-        uint64_t n = word_count(c, rung);
+        uint64_t n = s->words[rung];
         if (off_by(n, k) < off_by(s->total, k)) {
             best = rung;
             s->total = n;
@@ -266,8 +246,8 @@ static void choose_rung(struct ss_coll *c, uint64_t *largest)
     s->cut = enough < count && (enough + 1 < count || s->exact) && off_by(s->total, k) > k / 8;
     if (s->cut)
         best = enough;
-    s->total = word_count(c, best);
-    *largest = s->words[rung_words(c) + best / RUNGS_PER_SHARE];
+    s->total = s->words[best];
+    *largest = s->words[count + best / RUNGS_PER_SHARE];
     if (count == 1) {
         s->above = t->magnitude + 1;
         return;

@@ -1,4 +1,8 @@
-/* Implements agreements as meetings: messages, their check, and the addition of words. */
+/* Implements agreements as meetings: messages, their check, and the addition of words.
+ *
+ * A message holds a header and the words. Sums and maxima are mostly small counts: they travel 7
+ * bits to the byte, low bits first, and bit 7 of a byte says that another one follows. Reals take 8
+ * bytes each. */
 #include "core/stream/agreement.h"
 
 #include <string.h>
@@ -11,20 +15,45 @@ struct header {
     uint32_t call;
     uint32_t words;
     int32_t status; /* < 0: the sender, or a rank that it has heard of, has failed */
-    uint64_t check; /* hash of all other fields and the words */
+    uint64_t check; /* hash of all other fields and the bytes of the words */
 };
 
-static uint64_t check_of(const struct header *h, const unsigned char *words)
+/* Most bytes of a word. */
+enum { WORD_MOST = 10 };
+
+static uint64_t check_of(const struct header *h, const unsigned char *words, size_t bytes)
 {
     uint64_t x =
         ss_mix((uint64_t)h->magic << 32 | h->call, (uint64_t)h->words << 32 | (uint32_t)h->status);
 
-    for (size_t i = 0; i < h->words; i++) {
-        uint64_t word;
-        memcpy(&word, words + i * sizeof word, sizeof word);
-        x = ss_mix(x, word);
+    for (size_t i = 0; i < bytes; i += sizeof x) {
+        uint64_t piece = 0;
+        memcpy(&piece, words + i, bytes - i < sizeof piece ? bytes - i : sizeof piece);
+        x = ss_mix(x, piece);
     }
     return x;
+}
+
+/* ---- words ---- */
+
+static unsigned char *put_word(unsigned char *to, uint64_t word)
+{
+    for (; word > 127; word >>= 7)
+        *to++ = (unsigned char)(word | 128);
+    *to++ = (unsigned char)word;
+    return to;
+}
+
+/* Decodes a word that ends before `end`. Returns the bytes it takes, 0 if it is malformed. */
+static size_t get_word(const unsigned char *from, const unsigned char *end, uint64_t *word)
+{
+    *word = 0;
+    for (size_t i = 0; i < WORD_MOST && from + i < end; i++) {
+        *word |= (uint64_t)(from[i] & 127) << 7 * i;
+        if (from[i] < 128)
+            return i + 1;
+    }
+    return 0;
 }
 
 static size_t words_of(const struct ss_agree *a)
@@ -34,7 +63,18 @@ static size_t words_of(const struct ss_agree *a)
 
 static size_t bytes_of(size_t words)
 {
-    return (sizeof(struct header) + words * sizeof(uint64_t) + 63) / 64 * 64;
+    return (sizeof(struct header) + words * WORD_MOST + 63) / 64 * 64;
+}
+
+/* Encodes the own words. Returns their bytes. */
+static size_t put_words(const struct ss_agree *a, unsigned char *to)
+{
+    unsigned char *at = to;
+
+    for (size_t i = 0; i < a->sums + a->maxima; i++)
+        at = put_word(at, a->data[i]);
+    memcpy(at, a->data + a->sums + a->maxima, a->reals * sizeof *a->data);
+    return (size_t)(at - to) + a->reals * sizeof *a->data;
 }
 
 /* The largest users are GUARD's sketch, a histogram of 256 bins, the counts of 64 thresholds, and
@@ -70,14 +110,14 @@ static void send_words(struct ss_agree *a, struct ss_meetings *m, int peer, stru
 {
     struct ss_exchange *x = a->x;
     struct header h = {.magic = AGREE_MAGIC, .call = x->number, .status = x->failed};
+    size_t len = sizeof h;
 
     if (x->failed == 0) {
         h.words = (uint32_t)words_of(a);
-        memcpy(a->outgoing + sizeof h, a->data, h.words * sizeof(uint64_t));
+        len += put_words(a, a->outgoing + sizeof h);
     }
-    h.check = check_of(&h, a->outgoing + sizeof h);
+    h.check = check_of(&h, a->outgoing + sizeof h, len - sizeof h);
     memcpy(a->outgoing, &h, sizeof h);
-    size_t len = sizeof h + h.words * sizeof(uint64_t);
     ss_sent_count(x, peer, SS_PHASE_AGREE, len);
     if (ss_meetings_send(m, peer, tag, a->outgoing, len) != SS_OK) {
         m->send = (struct ss_request){0};
@@ -124,34 +164,49 @@ static int check_incoming(const struct ss_exchange *x, const struct ss_agree *a,
         return SS_ERR_MESSAGE;
     memcpy(h, a->incoming, sizeof *h);
     if (h->magic != AGREE_MAGIC || h->call != x->number ||
-        a->meetings.recv.bytes != sizeof *h + h->words * sizeof(uint64_t) ||
-        h->check != check_of(h, a->incoming + sizeof *h))
+        h->check != check_of(h, a->incoming + sizeof *h, a->meetings.recv.bytes - sizeof *h))
         return SS_ERR_MESSAGE;
     if (h->status < 0)
         return SS_ERR_PEER;
     return h->words == words_of(a) ? SS_OK : SS_ERR_MESSAGE;
 }
 
+/* Merges the received words into the own ones, or replaces these if `result`. Returns false if the
+ * message is malformed. */
+static bool merge_words(const struct ss_agree *a, bool result)
+{
+    const unsigned char *at = a->incoming + sizeof(struct header),
+                        *end = a->incoming + a->meetings.recv.bytes;
+
+    for (size_t i = 0; i < words_of(a); i++) {
+        const bool real = i >= a->sums + a->maxima;
+        uint64_t word = 0;
+        size_t bytes = real ? sizeof word : get_word(at, end, &word);
+
+        if (bytes == 0 || (size_t)(end - at) < bytes)
+            return false;
+        if (real)
+            memcpy(&word, at, sizeof word);
+        at += bytes;
+        if (result)
+            a->data[i] = word;
+        else
+            merge_word(a, i, word);
+    }
+    return at == end;
+}
+
 static void take_words(struct ss_agree *a, const struct ss_meeting *now)
 {
     struct ss_exchange *x = a->x;
-    const unsigned char *words = a->incoming + sizeof(struct header);
     struct header h = {0};
     int status = check_incoming(x, a, &h);
 
     x->phase_received[SS_PHASE_AGREE] += a->meetings.recv.bytes;
     if (status != SS_OK)
         ss_fail(x, status, now->from, SS_PHASE_AGREE);
-    if (x->failed < 0)
-        return;
-    for (size_t i = 0; i < h.words; i++) {
-        uint64_t word;
-        memcpy(&word, words + i * sizeof word, sizeof word);
-        if (now->result)
-            a->data[i] = word;
-        else
-            merge_word(a, i, word);
-    }
+    if (x->failed == 0 && !merge_words(a, now->result))
+        ss_fail(x, SS_ERR_MESSAGE, now->from, SS_PHASE_AGREE);
 }
 
 static int take(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
