@@ -36,15 +36,17 @@ SLOW serve_wait(const struct shim_next *next, void *request, void *status)
 {
     while (turn(1, request))
         ;
-    shim_request_begin_end();
-    return shim_request_end_end(next->wait(request, status));
+    const struct shim_ended outer = shim_request_begin_end();
+
+    return shim_request_end_end(outer, next->wait(request, status));
 }
 
 SLOW serve_test(const struct shim_next *next, void *request, int *done, void *status)
 {
     turn(1, request);
-    shim_request_begin_end();
-    return shim_request_end_end(next->test(request, done, status));
+    const struct shim_ended outer = shim_request_begin_end();
+
+    return shim_request_end_end(outer, next->test(request, done, status));
 }
 
 SLOW serve_waitall(const struct shim_next *next, int count, void *requests, void *statuses)
@@ -52,24 +54,27 @@ SLOW serve_waitall(const struct shim_next *next, int count, void *requests, void
     for (int i = 0; i < count; i++)
         while (turn(1, at(requests, i)))
             ;
-    shim_request_begin_end();
-    return shim_request_end_end(next->waitall(count, requests, statuses));
+    const struct shim_ended outer = shim_request_begin_end();
+
+    return shim_request_end_end(outer, next->waitall(count, requests, statuses));
 }
 
 SLOW serve_testall(const struct shim_next *next, int count, void *requests, int *done,
                    void *statuses)
 {
     turn(count, requests);
-    shim_request_begin_end();
-    return shim_request_end_end(next->testall(count, requests, done, statuses));
+    const struct shim_ended outer = shim_request_begin_end();
+
+    return shim_request_end_end(outer, next->testall(count, requests, done, statuses));
 }
 
 SLOW serve_testany(const struct shim_next *next, int count, void *requests, int *index, int *done,
                    void *status)
 {
     turn(count, requests);
-    shim_request_begin_end();
-    return shim_request_end_end(next->testany(count, requests, index, done, status));
+    const struct shim_ended outer = shim_request_begin_end();
+
+    return shim_request_end_end(outer, next->testany(count, requests, index, done, status));
 }
 
 /* Tests while a request of this library is pending, which may not be the one that ends. */
@@ -79,21 +84,24 @@ SLOW serve_waitany(const struct shim_next *next, int count, void *requests, int 
     int done = 0, err = 0;
 
     while (!done && err == 0 && turn(count, requests)) {
-        shim_request_begin_end();
-        err = shim_request_end_end(next->testany(count, requests, index, &done, status));
+        const struct shim_ended outer = shim_request_begin_end();
+
+        err = shim_request_end_end(outer, next->testany(count, requests, index, &done, status));
     }
     if (done || err != 0)
         return err;
-    shim_request_begin_end();
-    return shim_request_end_end(next->waitany(count, requests, index, status));
+    const struct shim_ended outer = shim_request_begin_end();
+
+    return shim_request_end_end(outer, next->waitany(count, requests, index, status));
 }
 
 SLOW serve_testsome(const struct shim_next *next, int count, void *requests, int *ended,
                     int *indices, void *statuses)
 {
     turn(count, requests);
-    shim_request_begin_end();
-    return shim_request_end_end(next->testsome(count, requests, ended, indices, statuses));
+    const struct shim_ended outer = shim_request_begin_end();
+
+    return shim_request_end_end(outer, next->testsome(count, requests, ended, indices, statuses));
 }
 
 SLOW serve_waitsome(const struct shim_next *next, int count, void *requests, int *ended,
@@ -102,15 +110,18 @@ SLOW serve_waitsome(const struct shim_next *next, int count, void *requests, int
     int err = 0;
 
     while (err == 0 && turn(count, requests)) {
-        shim_request_begin_end();
-        err = shim_request_end_end(next->testsome(count, requests, ended, indices, statuses));
+        const struct shim_ended outer = shim_request_begin_end();
+
+        err =
+            shim_request_end_end(outer, next->testsome(count, requests, ended, indices, statuses));
         if (err == 0 && *ended != 0)
             return 0;
     }
     if (err != 0)
         return err;
-    shim_request_begin_end();
-    return shim_request_end_end(next->waitsome(count, requests, ended, indices, statuses));
+    const struct shim_ended outer = shim_request_begin_end();
+
+    return shim_request_end_end(outer, next->waitsome(count, requests, ended, indices, statuses));
 }
 
 /* ---- the names; PMPI names are those of Fortran (shim/entry/fortran.c) ---- */

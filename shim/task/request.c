@@ -110,22 +110,23 @@ static void raise_failed(struct shim_task *task)
     }
 }
 
-/* What this thread's call of the MPI library, which completes requests, has found. */
-static _Thread_local struct {
-    bool inside;
-    int code;
-} completion;
+/* This thread's innermost call of the MPI library that completes requests. */
+static _Thread_local struct shim_ended completion;
 
-void shim_request_begin_end(void)
+struct shim_ended shim_request_begin_end(void)
 {
-    completion.inside = true;
-    completion.code = MPI_SUCCESS;
+    const struct shim_ended outer = completion;
+
+    completion = (struct shim_ended){.inside = true, .code = MPI_SUCCESS};
+    return outer;
 }
 
-int shim_request_end_end(int err)
+int shim_request_end_end(struct shim_ended outer, int err)
 {
-    completion.inside = false;
-    return err == MPI_SUCCESS ? completion.code : err;
+    const int code = completion.code;
+
+    completion = outer;
+    return err == MPI_SUCCESS ? code : err;
 }
 
 /* Returns what the MPI library hears of the code of a task. Open MPI would raise it on

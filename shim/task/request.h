@@ -13,10 +13,16 @@ int shim_request_call(shim_request_fn *next, void *request, bool cancel);
 /* Makes a turn for a request if it is of this library and has not ended. Returns false if there is
  * nothing to wait for. */
 bool shim_request_turn(const void *request);
-/* Begin and end a call of the MPI library that may complete requests of this library. The second
- * returns the code of a call that has ended with an error, and otherwise `err`. */
-void shim_request_begin_end(void);
-int shim_request_end_end(int err);
+/* State of a call of the MPI library that may complete requests of this library. */
+struct shim_ended {
+    bool inside;
+    int code; /* of a request that has ended with an error */
+};
+/* Begins such a call and returns the state of the call that it is nested in: a handler of the
+ * program may complete requests as well. */
+struct shim_ended shim_request_begin_end(void);
+/* Ends it. Returns the code of a request that has ended with an error, and otherwise `err`. */
+int shim_request_end_end(struct shim_ended outer, int err);
 
 /* Handles MPI_Op_free of an operator of the program while a reduction may wait for its post. */
 int shim_own_op_free(shim_op_free_fn *next, void *op);
