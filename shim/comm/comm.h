@@ -208,16 +208,12 @@ uint64_t shim_comm_host(int rank);
  * it, the communicator PASSES at once, and the meeting tells the others. */
 int shim_comm_contact_nonblocking(uintptr_t handle, bool seen);
 
-/* Returns true if a first contact can be nonblocking. Under Open MPI this takes a parent of private
- * communicators. */
+/* Returns true if a first contact can be nonblocking. */
 bool shim_comm_meets_in_nonblocking(void);
-/* shim/comm/parent.c, under Open MPI. Makes the parent of private communicators: collective, called
- * in MPI_Init where the user has asked every rank to take nonblocking calls over. */
-void shim_comm_make_parent(void);
-/* Makes a communicator of a group of ranks of the parent, collective over the group. The number is
- * equal on all of them, and no other call in progress has it. */
-int shim_comm_make_child(MPI_Group group, long long number, MPI_Comm *made);
-void shim_comm_free_parent(void);
+/* shim/comm/quiet.c, under Open MPI. Makes a communicator of a group of ranks of MPI_COMM_WORLD,
+ * collective over the group, in any thread, also while other threads make other ones. The number is
+ * equal on all ranks of the group, and no other call in progress has it. */
+int shim_comm_make_quietly(MPI_Group group, long long number, MPI_Comm *made);
 
 /* Returns the entry with a reference for the caller, or NULL. If the communicator was only SEEN,
  * returns NULL and sets *seen. */

@@ -182,22 +182,29 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
 }
 
 /* Returns true if the private communicator can be made without a handler of the application and
- * without its communicator, which it may have freed meanwhile. This takes a function of MPI 4, or
- * a parent, and ranks of one world. */
+ * without its communicator, which it may have freed meanwhile. This takes a function of MPI 4 or of
+ * Open MPI, and ranks of one world. */
 static bool can_be_quiet(const struct shim_comm *c)
 {
-    return (shim_real_create_from_group || shim.parent) && c->within_world;
+    return c->within_world &&
+           (shim_real_create_from_group || (shim_real_create_group && !shim.sessions));
 }
 
 bool shim_comm_meets_in_nonblocking(void)
 {
-    return shim_abi.kind != SHIM_ABI_OPEN_MPI || shim.parent;
+    return shim_abi.kind != SHIM_ABI_OPEN_MPI || shim_real_create_group;
 }
 
-/* Makes a communicator from the group; may block, since all ranks have met. Open MPI's
- * MPI_Comm_create_group runs attribute callbacks of the application, and its messages match
- * MPI_ANY_TAG in receives of the application (4.1, 5.0); MPI_Comm_create does neither, and is
- * collective, as a blocking first contact is. Unlike a duplicate, the communicator
+/* Makes a communicator of Open MPI. In a blocking first contact, MPI_Comm_create is one more
+ * collective of the application's communicator. A nonblocking one cannot add a collective there. */
+static int make_of_open_mpi(const struct shim_comm *c, long long number, MPI_Comm *made)
+{
+    if (c->state == SHIM_COMM_MEETING)
+        return shim_comm_make_quietly(c->group, number, made);
+    return shim_real.Comm_create(c->handle, c->group, made);
+}
+
+/* Makes a communicator from the group; may block, since all ranks have met. Unlike a duplicate, it
  * runs none of the application's attribute callbacks: a callback that fails on a single rank leaves
  * the other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). If no communicator is left,
  * all ranks fail alike; MPICH 4.0.2 then returns a null handle without an error. */
@@ -209,13 +216,10 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
 
     snprintf(tag, sizeof tag, "sparseshim-%llx%s", (unsigned long long)c->agreed[SHIM_MEET_NUMBER],
              suffix);
-    if (can_be_quiet(c) && shim.parent)
-        err = shim_comm_make_child(c->group,
-                                   c->agreed[SHIM_MEET_NUMBER] + (create_tag != CREATE_TAG), &made);
+    if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+        err = make_of_open_mpi(c, c->agreed[SHIM_MEET_NUMBER] + (create_tag != CREATE_TAG), &made);
     else if (can_be_quiet(c))
         err = shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
-    else if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
-        err = shim_real.Comm_create(c->handle, c->group, &made);
     else
         err = shim_real.Comm_create_group(c->handle, c->group, create_tag, &made);
     if (err != MPI_SUCCESS)
@@ -446,11 +450,18 @@ static bool may_meet(void)
     return !atomic_load(&shim.operators) && !atomic_load(&shim.watch.shut);
 }
 
+/* Returns true if a thread that makes the private communicator runs code of the program: Open MPI
+ * copies the attributes of MPI_COMM_WORLD then. */
+static bool copies_attributes(void)
+{
+    return shim_abi.kind == SHIM_ABI_OPEN_MPI && atomic_load(&shim.callbacks);
+}
+
 static void start_meeting(struct shim_comm *c, bool ok)
 {
     ok = equip(c, ok && can_be_quiet(c) && may_meet() && shim_comm_has_room());
     c->met = shim_now();
-    if (post_meeting(c, ok) != MPI_SUCCESS)
+    if (post_meeting(c, ok && !copies_attributes()) != MPI_SUCCESS)
         c->meeting = MPI_REQUEST_NULL;
     else if (ok)
         c->state = SHIM_COMM_MEETING;

@@ -47,12 +47,8 @@ static int ask_devices(int err)
 
 static void remember(int err, int level, int provided)
 {
-    if (err != MPI_SUCCESS)
-        return;
-    shim.thread_level = level < provided ? level : provided;
-    if (shim_abi.kind == SHIM_ABI_OPEN_MPI && shim_asked_for_requests() &&
-        provided == MPI_THREAD_MULTIPLE)
-        shim_comm_make_parent();
+    if (err == MPI_SUCCESS)
+        shim.thread_level = level < provided ? level : provided;
 }
 
 /* Returns the level that Open MPI's MPI_Init gives. */

@@ -100,7 +100,6 @@ static void job_end(void)
     if (shim.single != 0 && single != MPI_COMM_NULL)
         shim_real.Comm_free(&single);
     shim.single = 0;
-    shim_comm_free_parent();
     shim_log_close();
 }
 

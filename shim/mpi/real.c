@@ -13,6 +13,7 @@ struct shim_real shim_real;
 shim_greq_start_fn *shim_real_grequest_start;
 void *shim_real_dup_fn;
 shim_create_from_group_fn *shim_real_create_from_group;
+shim_create_group_fn *shim_real_create_group;
 shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 bool shim_real_persistent;
 
@@ -356,7 +357,9 @@ const char *shim_real_find_pmpi(void)
         if (!find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start"))
             find_into(&all, &shim_real_grequest_start, NULL, "MPIX_Grequest_start");
         find_dup_fn(&all);
-        if (shim_abi.kind != SHIM_ABI_OPEN_MPI)
+        if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
+            find_into(&all, &shim_real_create_group, NULL, "ompi_comm_create_group");
+        else
             find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
         find_iallgatherv_c(&all);
         shim_real_persistent = find_into(&all, &persistent, NULL, "PMPI_Reduce_init");

@@ -345,7 +345,6 @@ struct shim_state {
     atomic_uint_fast64_t numbers; /* number of first contacts that this process has led */
     bool hides_errors;            /* the library returns MPI_SUCCESS after a handler: MPICH 5 */
     uintptr_t single;             /* communicator of this rank alone; 0: not made */
-    uintptr_t parent;             /* Open MPI: parent of private communicators; 0: none */
     pthread_mutex_t single_lock;
     struct shim_pair pairs[SHIM_PAIRS]; /* under single_lock; type 0: none */
     unsigned next_pair;

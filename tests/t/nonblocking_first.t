@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The first contact of programs that make nonblocking calls alone, under MPICH and Debian's Open MPI:
+# MPI_Init waits for nobody, and nothing that the program sees belongs to the library.
+set -u
+YIELDS='' # Open MPI yields by itself
+. tests/t/lib.sh
+on_host "the calls are of the host"
+export SPARSESHIM_PROGRESS=watchdog SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=8.1e-9
+
+contacts() {
+    preloaded 3 nb_first wild
+    tap_passed "$NAME: no receive of the program gets a message of the library" 5
+    preloaded 3 nb_first attribute
+    tap_passed "$NAME: no copy function of the program runs"
+    within 60 "$MPIRUN" -n 2 env LD_PRELOAD="$LIB" "$PROGRAMS/nb_first" part 0 : -n 2 "$PROGRAMS/nb_first" part 1
+    tap_passed "$NAME: one part of the job is preloaded, the other is not" 5
+    within 60 "$MPIRUN" -n 2 env LD_PRELOAD="$LIB" "$PROGRAMS/nb_first" part 0 : \
+        -n 2 env LD_PRELOAD="$LIB" SPARSESHIM_PROGRESS=off "$PROGRAMS/nb_first" part 1
+    tap_passed "$NAME: the parts of the job have another PROGRESS" 5
+}
+
+NAME=MPICH
+contacts
+if command -v mpicc.openmpi >"$WORK/out" && command -v mpirun.openmpi >"$WORK/out"; then
+    use_flavour openmpi4
+    NAME="Open MPI 4.1" PROGRAMS=$WORK
+    mpicc.openmpi -std=c17 -D_GNU_SOURCE -I. -o "$WORK/nb_first" tests/mpi/nonblocking/nb_first.c 2>"$WORK/err"
+    contacts
+    preloaded 2 nb_first handler
+    tap_passed "$NAME: an error handler that waits for other calls does not lose the error"
+else
+    skip "Open MPI 4.1" "it is not installed (openmpi-bin, libopenmpi-dev)"
+fi
+finish
