@@ -26,9 +26,12 @@ EXPORT shim_request_fn PMPI_Cancel, PMPI_Request_free;
 
 /* The address ranges of the Fortran libraries that have been found; there are three or fewer. A
  * range is stored before the count that includes it, and stays. */
-enum { RANGES = 8 };
+enum { RANGES = 8, OTHERS = 256 };
 static struct {
     pthread_mutex_t lock;
+    /* Return addresses in other libraries, by a hash. If such a library is unloaded, a Fortran
+     * library in its place has no call that ends at the same byte. */
+    _Atomic uintptr_t others[OTHERS];
     _Atomic uintptr_t low[RANGES], high[RANGES];
     atomic_int count;
     _Atomic unsigned long long adds; /* number of objects loaded, at the last look */
@@ -94,12 +97,11 @@ static int count_adds(struct dl_phdr_info *info, size_t size, void *adds)
     return 1;
 }
 
-bool shim_is_of_fortran(const void *caller)
+/* Looks for the caller's library among those that have been loaded since the last look. */
+static bool find_caller(const void *caller)
 {
     unsigned long long adds = 0;
 
-    if (is_in_range((uintptr_t)caller))
-        return true;
     (void)dl_iterate_phdr(count_adds, &adds);
     if (adds == atomic_load(&the.adds))
         return false;
@@ -108,6 +110,19 @@ bool shim_is_of_fortran(const void *caller)
     atomic_store(&the.adds, adds);
     pthread_mutex_unlock(&the.lock);
     return is_in_range((uintptr_t)caller);
+}
+
+bool shim_is_of_fortran(const void *caller)
+{
+    const uintptr_t address = (uintptr_t)caller;
+    _Atomic uintptr_t *other = &the.others[(address ^ address >> 8) % OTHERS];
+
+    if (atomic_load_explicit(other, memory_order_relaxed) == address)
+        return false;
+    if (is_in_range(address) || find_caller(caller))
+        return true;
+    atomic_store_explicit(other, address, memory_order_relaxed);
+    return false;
 }
 
 /* ---- the collectives ---- */
