@@ -47,6 +47,24 @@ c() {
     tap_typed "C: $COMMANDS commands" 400
 }
 
+# The same recipe for a user of Open MPI.
+c_of_open_mpi() {
+    if ! command -v mpicc.openmpi >/dev/null || ! command -v mpirun.openmpi >/dev/null; then
+        skip "C under Open MPI" "it is not installed (openmpi-bin, libopenmpi-dev)"
+        return
+    fi
+    recipe C "$WORK/open"
+    cp -r "$TOOLS" "$WORK/mpich-tools"
+    tool mpicc mpicc.openmpi
+    tool mpirun "env OPEN_MPIRUN=mpirun.openmpi OPEN_BTL=self,vader $HERE/tests/t/open-mpirun"
+    SPARSESHIM_LIB=$LIB typed "$WORK/open"
+    tap_typed "C under Open MPI: $COMMANDS commands" 400
+    within 30 "$BUILD/sparseshim" check "$WORK/open/sum"
+    [ "$STATUS" -eq 0 ] && grep -q '^MPI: .*, Open MPI 4 or 5$' "$WORK/out"
+    tap "$?" "C under Open MPI: check says that calls would be seen"
+    cp "$WORK/mpich-tools"/* "$TOOLS"
+}
+
 fortran() {
     if ! command -v gfortran >/dev/null; then
         skip Fortran "no gfortran"
@@ -197,6 +215,7 @@ contained() {
 
 copied
 c
+c_of_open_mpi
 limited
 fortran
 python mpi4py 19 venv_mpi4py
