@@ -146,6 +146,10 @@ FLAVOUR_COMPILE_$(1) = $$(FLAVOUR_MPICC_$(1)) -std=c17 -D_GNU_SOURCE $$(WARNINGS
 programs-$(1): $(addprefix $(BUILD)/tests/$(1)/,$(FLAVOUR_NAMES) $(FLAVOUR_NAMES_$(1)))
 endef
 $(foreach flavour,$(FLAVOURS),$(eval $(call FLAVOUR_RULES,$(flavour))))
+$(BUILD)/tests/openmpi4/bench_allreduce: tests/bench/bench_allreduce.c $(BUILD)/libsparseshim_core.a
+	@mkdir -p $(@D)
+	$(call say,MPICC,$< openmpi4)
+	$(Q)$(FLAVOUR_COMPILE_openmpi4)
 
 # Where mpi.h is; asked once, and only by what needs it.
 MPI_INCLUDES = $(filter -I%,$(shell $(MPICC) -show 2>/dev/null))
