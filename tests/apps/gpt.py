@@ -182,7 +182,7 @@ class Training:
             rest = max(0, number - WARMUP) / max(1, self.options.steps - WARMUP)
             group["lr"] = self.options.lr * min(1, number / WARMUP) * (1 - 0.9 * rest)
         self.optimizer.step()
-        if self.options.local and number % self.options.local == 0:
+        if self.options.local and (number % self.options.local == 0 or number == self.options.steps):
             self.add_up_changes()
         return loss
 

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The small GPT with AdamW of scripts/trainings (tests/apps/gpt.py): its sums in 16 bits are right, and
+# its gradients, whole or by layers, and its changes of weights after local steps are sent as top-k.
+set -u
+SPARSESHIM_MIN_COUNT=1024
+. tests/t/lib.sh
+. tests/t/python.sh
+. tests/t/train.sh
+STEPS=20
+SMALL=(--steps "$STEPS" --width 64 --context 32 --every "$STEPS")
+
+if ! have_torch || ! compgen -G '/usr/share/perl/5.*/pod' >/dev/null; then
+    skip "GPT" "python3-torch, perl-doc or mpi4py is missing; make check-frameworks installs them"
+    finish
+    exit
+fi
+
+cat >"$WORK/sums.py" <<'SUMS'
+import torch
+from gpt import Sums, comm, ranks
+
+inputs = [torch.randn(1001, generator=torch.Generator().manual_seed(r)) for r in range(ranks)]
+right = torch.stack(inputs).sum(0)
+for how in ("allreduce", "iallreduce", "alltoall16", "operator16"):
+    vector = inputs[comm.rank].clone()
+    Sums(how)([vector])
+    off = float((vector - right).abs().max() / right.abs().max())
+    same = len(set(comm.allgather(vector.numpy().tobytes()))) == 1
+    bits = how.endswith("16")
+    print(f"{how} {'right' if same and off < (0.02 if bits else 1e-6) and (off > 1e-6) == bits else off}")
+SUMS
+PYTHONPATH=$WORK/path:tests/apps within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$YIELDS" "$PYTHON3" "$WORK/sums.py"
+for how in allreduce iallreduce alltoall16 operator16; do
+    [ "$(grep -cx "$how right" "$WORK/out")" = 3 ]
+    tap "$?" "sums by $how on 3 ranks"
+done
+
+# learns NAME ARGUMENT...: most calls of the gradients are lossy, and the training learns.
+learns() {
+    rm -rf "$WORK/report"
+    PYTHONPATH=$WORK/path SPARSESHIM_MODE=topk SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$WORK/report \
+        SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=oktopk within 120 "$MPIRUN" -n 2 \
+        -genv LD_PRELOAD "$LIB $YIELDS" "$PYTHON3" tests/apps/gpt.py "${SMALL[@]}" "${@:2}"
+    trained "$1"
+    awk -v bits="$(value held_out_bits)" 'BEGIN { exit !(bits > 1 && bits < 7.6) }'
+    tap "$?" "$1: $(value held_out_bits) bits a byte, 8 at the start"
+}
+
+# lossy NAME CALLS: of its calls at least so many were lossy.
+lossy() {
+    read -r calls density _ < <(topk_calls)
+    awk -v calls="$calls" -v least="$2" -v density="$density" \
+        'BEGIN { exit !(calls >= least && density > 0.02 && density < 0.1) }'
+    tap "$?" "$1: $calls calls of a rank sent as top-k, $density of their elements"
+}
+
+SPARSESHIM_REGISTER='*:calls=1' learns 'one gradient a step'
+lossy 'one gradient a step' 15
+SPARSESHIM_REGISTER='count=16384:calls=5; count=12288:calls=2; count=4096:calls=2' \
+    learns 'a sum per parameter' --form layers --sums iallreduce
+lossy 'a sum per parameter' 120
+SPARSESHIM_REGISTER='*:calls=1' learns 'local steps' --local 3
+lossy 'local steps' 1
+finish
