@@ -26,6 +26,12 @@ bool cli_speaks_for_host(void);
  * begins with #! is run by python3. If it cannot, prints a message and returns the exit status. */
 int cli_become_program(const char *verb, int argc, char **argv);
 
+/* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on the variables of `set`,
+ * lines "NAME=value"; NULL without memory. */
+char **cli_launcher_exports(char **argv, char *const *set, size_t sets);
+/* Frees a copy. */
+void cli_launcher_free(char **command, char **argv, size_t sets);
+
 /* Executes argv. If it cannot, prints a message and returns the exit status. */
 int cli_become(const char *verb, char **argv);
 

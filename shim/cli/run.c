@@ -277,10 +277,16 @@ int cli_run(int argc, char **argv)
                                         "[--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
     if (status == CLI_OK)
         status = set_preload(&r);
+    char **command = NULL;
     if (status == CLI_OK) {
         warn_of_no_preload(argv[first]);
-        status = r.dry ? show(&r, argv + first) : cli_become("run", argv + first);
+        command = cli_launcher_exports(argv + first, r.set, r.sets);
     }
+    if (command != NULL)
+        status = r.dry ? show(&r, command) : cli_become("run", command);
+    else if (status == CLI_OK)
+        status = no_memory();
+    cli_launcher_free(command, argv + first, r.sets);
     for (size_t i = 0; i < r.sets; i++)
         free(r.set[i]);
     free(r.set);

@@ -111,6 +111,21 @@ subtest 'run puts the library in front of what is preloaded already' => sub {
     is("$code$out$err", '7', 'status is passed on and nothing is printed');
 };
 
+subtest 'run in front of the mpirun of Open MPI hands its variables to other hosts' => sub {
+    mkdir "$dir/$_" for qw(open open5 other);
+    for (qw(open/orterun open5/mpirun open5/ompi_info other/mpirun)) {
+        file($_, "#!/bin/sh\n");
+        chmod 0755, "$dir/$_";
+    }
+    symlink 'orterun', "$dir/open/mpirun";
+    for ('open', 'open5') {
+        ($code, $out) = sh("'$cli' run -n --mode=observe -- '$dir/$_/mpirun' -n 2 ./app");
+        like($out, qr/^exec \S+mpirun -x SPARSESHIM_MODE -x LD_PRELOAD -n 2 \.\/app$/m, $_);
+    }
+    ($code, $out) = sh("'$cli' run -n -- '$dir/other/mpirun' -n 2 ./app");
+    like($out, qr/^exec \S+mpirun -n 2 \.\/app$/m, 'other launchers hand on all variables');
+};
+
 subtest 'run -n with a number is a launcher forgotten, not a dry run' => sub {
     for my $words ('-n 4', '--mode=exact -n 4', '-n 4 --mode=exact', '-np 4', '-n4', '-np8', '-n -n 4') {
         ($code, $out, $err) = sh("'$cli' run $words touch '$dir/ran'");
