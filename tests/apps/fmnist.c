@@ -12,7 +12,7 @@
 #include "tests/apps/late.h"
 
 struct options {
-    long epochs, batch, hidden, warmup, seed, limit, window, check_every;
+    long epochs, batch, hidden, warmup, seed, limit, window, check_every, piece;
     double lr, momentum, weight_decay, progress;
     bool in_place, layers;
     const char *data, *log;
@@ -27,6 +27,7 @@ struct trainer {
     struct late late;
     struct dataset data;
     struct net net;
+    float *scratch;                 /* of a piece */
     double start, allreduce, shown; /* seconds */
     long step, steps;
     struct totals window; /* this rank's since the last line of the log */
@@ -57,10 +58,26 @@ static double losses(struct trainer *t, size_t images, size_t batch)
     return loss;
 }
 
-static void reduce(struct trainer *t)
+/* Sums the gradient in equal pieces, all of them in one scratch buffer, as wrappers do that bound
+ * their memory. Zeros fill up the last piece. */
+static void reduce_pieces(struct trainer *t)
 {
     const struct net *net = &t->net;
-    double before = MPI_Wtime();
+    size_t piece = (size_t)t->o->piece;
+
+    for (size_t at = 0; at < net->layout.weights; at += piece) {
+        size_t left = net->layout.weights - at, count = left < piece ? left : piece;
+
+        memset(t->scratch, 0, piece * sizeof *t->scratch);
+        memcpy(t->scratch, net->gradient + at, count * sizeof *t->scratch);
+        MPI_Allreduce(MPI_IN_PLACE, t->scratch, (int)piece, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        memcpy(net->sum + at, t->scratch, count * sizeof *t->scratch);
+    }
+}
+
+static void reduce_tensors(struct trainer *t)
+{
+    const struct net *net = &t->net;
 
     for (int tensor = 0; tensor < TENSORS; tensor++) {
         size_t at = t->o->layers ? net->layout.begin[tensor] : 0;
@@ -71,6 +88,16 @@ static void reduce(struct trainer *t)
         if (!t->o->layers)
             break;
     }
+}
+
+static void reduce(struct trainer *t)
+{
+    double before = MPI_Wtime();
+
+    if (t->o->piece > 0)
+        reduce_pieces(t);
+    else
+        reduce_tensors(t);
     t->allreduce += MPI_Wtime() - before;
 }
 
@@ -213,6 +240,8 @@ static bool parse(int argc, char **argv, struct options *o, struct late *late)
         WHOLE("seed", "N", &o->seed, 0, 1000000000, "first weights and order of the images"),
         FLAG("in-place", &o->in_place, "reduce with MPI_IN_PLACE, not into a second buffer"),
         FLAG("layers", &o->layers, "one allreduce per tensor (W1, b1, W2, b2), not one for all"),
+        WHOLE("piece", "N", &o->piece, 0, 1000000000,
+              "sum pieces of N weights in one scratch buffer, 0: no pieces"),
         TEXT("log", "FILE", &o->log, "CSV by rank 0: step,epoch,seconds,allreduce_seconds,loss"),
         WHOLE("window", "N", &o->window, 1, 1000000000, "steps that one line of it is the mean of"),
         WHOLE("check-every", "N", &o->check_every, 0, 1000000000,
@@ -251,6 +280,9 @@ int main(int argc, char **argv)
     log_open(&t.log, o.log, my_rank);
     read_dataset(&t.data, o.data, (size_t)o.limit);
     make_net(&t.net, (size_t)o.hidden, (size_t)(o.batch / ranks + 1), (uint64_t)o.seed, o.in_place);
+    t.scratch = calloc((size_t)o.piece + 1, sizeof *t.scratch);
+    if (!t.scratch)
+        fail("no memory for a piece of %ld weights", o.piece);
     if (my_rank == 0)
         printf("fmnist: %zu images to train on, %zu to test; %zu weights; %d ranks, %ld images per "
                "step\n",
@@ -260,6 +292,7 @@ int main(int argc, char **argv)
     train(&t, &last);
     report(&t, &last);
     log_close(&t.log, o.log);
+    free(t.scratch);
     free_net(&t.net);
     free_dataset(&t.data);
     MPI_Finalize();
