@@ -3,6 +3,7 @@
 # them, and under more settings: make campaign
 set -u
 . tests/t/lib.sh
+unset MPIR_CVAR_NOLOCAL # in MPICH's shared memory
 unset SPARSESHIM_MIN_COUNT
 
 # same PROGRAMS RANKS INIT SETTING

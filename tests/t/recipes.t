@@ -7,7 +7,7 @@ set -u
 . tests/t/python.sh
 . tests/t/recipes.sh
 HERE=$PWD
-unset UCX_TLS HWLOC_COMPONENTS HWLOC_PLUGINS_PATH # the user's programs find the networks
+unset UCX_TLS HWLOC_COMPONENTS HWLOC_PLUGINS_PATH MPIR_CVAR_NOLOCAL # the user's programs find the networks
 
 # tap_typed NAME [LEAST]: what was typed last ended well, and at least LEAST calls were made sparse.
 tap_typed() {

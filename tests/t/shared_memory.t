@@ -3,6 +3,7 @@
 # all ranks or on none, and nothing is left behind.
 set -u
 . tests/t/lib.sh
+unset MPIR_CVAR_NOLOCAL # in MPICH's shared memory
 
 on_host "device buffers do not use shared memory"
 export SPARSESHIM_ALGORITHM=allgather

@@ -3,6 +3,7 @@
 # all ranks, blocking and nonblocking, and together with what goes on one level.
 set -u
 . tests/t/lib.sh
+unset MPIR_CVAR_NOLOCAL # in MPICH's shared memory
 
 on_host "device buffers are summed on one level"
 
