@@ -54,8 +54,13 @@ struct shim_comm *shim_comm_get(uintptr_t handle)
 /* Called under table_lock after each change of a bucket. */
 static void note_bucket(size_t bucket)
 {
-    atomic_store_explicit(&shim.occupied[bucket], shim.buckets[bucket] != NULL,
-                          memory_order_relaxed);
+    const struct shim_comm *c = shim.buckets[bucket];
+    uint64_t content = c ? SHIM_MIXED : 0;
+
+    if (c && !c->next && !c->freeing && c->state != SHIM_COMM_SEEN && c->size > 0 &&
+        c->size >> SHIM_RANKS_BITS == 0 && (uintptr_t)c->handle >> (64 - SHIM_RANKS_BITS) == 0)
+        content = (uint64_t)(uintptr_t)c->handle << SHIM_RANKS_BITS | (uint64_t)c->size;
+    atomic_store_explicit(&shim.content[bucket], content, memory_order_relaxed);
 }
 
 int shim_comm_known_size(uintptr_t handle)
@@ -384,6 +389,7 @@ struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer)
         pthread_mutex_lock(&shim.table_lock);
         c->freeing = true;
         c->freer = pthread_self();
+        note_bucket(shim_bucket_of(handle));
         pthread_mutex_unlock(&shim.table_lock);
     }
     if (c)
@@ -398,8 +404,10 @@ static void keep(MPI_Comm comm)
 
     pthread_mutex_lock(&shim.table_lock);
     c = *find(comm, true);
-    if (c)
+    if (c) {
         c->freeing = false;
+        note_bucket(shim_bucket_of((uintptr_t)comm));
+    }
     pthread_mutex_unlock(&shim.table_lock);
     if (c)
         shim_comm_attach(comm);

@@ -104,24 +104,36 @@ static inline bool ibelow(int64_t count, uintptr_t op)
     return count < least && (shim_is_predefined(op) || least == INT64_MAX);
 }
 
-/* Returns true for a call on MPI_COMM_WORLD whose slices have fewer than MIN_COUNT words of 4 bytes
- * together, if all have as many as this one. */
+/* Returns the bytes of a slice from which slices of one size have MIN_COUNT words of 4 bytes
+ * together, or 0 if the number of ranks is not known without a lock. */
+static inline uint64_t slice_limit(uintptr_t comm)
+{
+    const uint64_t least = atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
+    uint64_t ranks;
+
+    if (comm == shim_abi.COMM_WORLD)
+        return least;
+    ranks = shim_ranks_alone(comm);
+    return ranks > 0 && least > 0 ? (4 * (uint64_t)shim.min_count + ranks - 1) / ranks : 0;
+}
+
+/* Returns true for slices of so many words of 4 bytes that have fewer than MIN_COUNT together, if
+ * all have as many as this one. */
 static inline bool few(int64_t words, uintptr_t comm)
 {
-    return shim_abi_word(comm) == shim_abi.COMM_WORLD && words >> 31 == 0 &&
-           4 * (uint64_t)words < atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
+    return words >> 31 == 0 && 4 * (uint64_t)words < slice_limit(shim_abi_word(comm));
 }
 
 /* Acts like `few` for elements of a datatype. The size of a derived type is unknown here. */
 static inline bool little(int64_t count, uintptr_t type, uintptr_t comm)
 {
+    const uint64_t limit = slice_limit(shim_abi_word(comm));
     size_t element;
 
-    if (shim_abi_word(comm) != shim_abi.COMM_WORLD || count >> 31 != 0)
+    if (limit == 0 || count >> 31 != 0)
         return false;
     element = shim_handle_size(shim_abi_word(type));
-    return element > 0 && element * (uint64_t)count <
-                              atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
+    return element > 0 && element * (uint64_t)count < limit;
 }
 
 /* Returns true for a slice on a communicator without an entry. The number of ranks, which decides

@@ -1,6 +1,7 @@
 /* Defines the gathers and reduce_scatters that the dynamic linker finds before the MPI library's. A
  * call on MPI_COMM_WORLD that is too small goes on by a jump. A call on another communicator needs
- * its number of ranks: on one without an entry the MPI library makes the call, and is then asked.
+ * its number of ranks: an entry has it, and is read without a lock if it is alone in its bucket. On
+ * a communicator without an entry the MPI library makes the call, and is then asked.
  */
 #include "shim/entry/entry.h"
 

@@ -248,6 +248,8 @@ struct shim_watch {
 };
 
 enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_KEYVALS = 32 };
+enum { SHIM_RANKS_BITS = 17 }; /* handles of 4 bytes and addresses of x86-64 fit beside them */
+#define SHIM_MIXED UINT64_MAX
 enum { SHIM_PAIRS = 16 };
 
 /* Costs of the network, and the ranks they were measured over. */
@@ -358,9 +360,11 @@ struct shim_state {
      * delete callback takes it inside MPI. */
     pthread_mutex_t table_lock;
     struct shim_comm *buckets[SHIM_BUCKETS];
-    /* The buckets that have entries, for readers without the lock: calls on a communicator come in
-     * an order that the program gives, so that they see an entry of an earlier call. */
-    atomic_bool occupied[SHIM_BUCKETS];
+    /* The content of each bucket, for readers without the lock: calls on a communicator come in an
+     * order that the program gives, so that they see an entry of an earlier call. 0: no entry. One
+     * entry whose communicator the program may use: its handle << SHIM_RANKS_BITS | its ranks.
+     * SHIM_MIXED: look under the lock. */
+    _Atomic uint64_t content[SHIM_BUCKETS];
     size_t known; /* entries in the buckets */
     /* number of communicators that have had their first contact */
     uint64_t contacts;
@@ -446,7 +450,17 @@ static inline size_t shim_bucket_of(uintptr_t comm)
 /* Returns false if the table has no entry for a communicator, mostly. */
 static inline bool shim_may_be_known(uintptr_t comm)
 {
-    return atomic_load_explicit(&shim.occupied[shim_bucket_of(comm)], memory_order_relaxed);
+    return atomic_load_explicit(&shim.content[shim_bucket_of(comm)], memory_order_relaxed) != 0;
+}
+
+/* Returns the number of ranks of a communicator that is alone in its bucket, or 0. */
+static inline uint64_t shim_ranks_alone(uintptr_t comm)
+{
+    const uint64_t content =
+        atomic_load_explicit(&shim.content[shim_bucket_of(comm)], memory_order_relaxed);
+
+    return content >> SHIM_RANKS_BITS == comm ? content & (((uint64_t)1 << SHIM_RANKS_BITS) - 1)
+                                              : 0;
 }
 
 /* shim/mpi/next.c: calls the next function of a blocking call. */
