@@ -200,6 +200,10 @@ int shim_comm_contact(uintptr_t handle);
  * where a test gives the layout. */
 uint64_t shim_comm_host(int rank);
 
+/* Lets the calls of a communicator that has not been met pass through, on all ranks together.
+ * Returns MPI_SUCCESS, or an MPI error code that was raised if memory is short. */
+int shim_comm_leave_out(uintptr_t handle);
+
 /* Starts a first contact in a nonblocking call, after the native one was posted. Called only if the
  * user has asked every rank to take nonblocking calls over (shim_asked_for_requests): a rank at a
  * lower thread level would not come, and nothing can wait here. The private communicator costs more

@@ -209,3 +209,12 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
     shim_comm_end_free(c, handle, outer, err == MPI_SUCCESS);
     return err;
 }
+
+int shim_comm_idup(shim_comm_idup_fn *next, uintptr_t comm, void *made, void *request)
+{
+    const int err = next(comm, made, request);
+
+    if (err != MPI_SUCCESS || shim_abi.kind != SHIM_ABI_OPEN_MPI || !shim_prepare())
+        return err;
+    return shim_comm_leave_out(shim_abi_word(comm));
+}

@@ -52,6 +52,7 @@ typedef int shim_reduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t
 typedef int shim_op_create_fn(void *function, int commute, void *op);
 typedef int shim_keyval_fn(void *copy, void *delete, int *keyval, void *extra);
 typedef int shim_comm_free_fn(void *comm);
+typedef int shim_comm_idup_fn(uintptr_t comm, void *made, void *request);
 typedef int shim_set_attr_fn(uintptr_t comm, int keyval, void *value);
 typedef int shim_pcontrol_fn(int, ...);
 typedef int shim_init_fn(int *, char ***);
@@ -146,6 +147,7 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
     X(attr_put, shim_set_attr_fn, MPI_Attr_put)                                                    \
     X(comm_free, shim_comm_free_fn, MPI_Comm_free)                                                 \
     X(comm_disconnect, shim_comm_free_fn, MPI_Comm_disconnect)                                     \
+    X(comm_idup, shim_comm_idup_fn, MPI_Comm_idup)                                                 \
     X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
 #define SHIM_WRAPPED(X) SHIM_WRAPPED_PLAIN(X) SHIM_WRAPPED_LARGE(X)
 

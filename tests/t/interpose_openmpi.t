@@ -36,10 +36,11 @@ serves() {
     use_flavour "$1"
     PROGRAMS=$WORK/$1
     mkdir "$PROGRAMS"
-    build "$2" smoke comms special threads attributes kinds nb_complete nb_own nb_threads
+    build "$2" smoke comms copied special threads attributes kinds nb_complete nb_own nb_threads
     tap "$?" "$NAME: the programs compile"
     same 40 smoke
     same 2 comms
+    same 60 copied # first contacts while MPI_Comm_idup copies a communicator
     same 10 special
     same 1 threads
     same 2 attributes
