@@ -117,9 +117,8 @@ $(BENCH): $(BUILD)/libsparseshim_core.a
 
 # The programs of FLAVOUR_T for other MPI libraries, in $(BUILD)/tests/FLAVOUR (tests/t/lib.sh).
 FLAVOURS := abi openmpi4 openmpi5
-FLAVOUR_NAMES := oracle oracle_fastmath kinds scatter_counts freed nb_callbacks nb_complete nb_layers nb_own nb_threads conserve layers \
-                 replicas steps
-FLAVOUR_NAMES_abi := control
+FLAVOUR_NAMES := oracle oracle_fastmath kinds scatter_counts control freed nb_callbacks nb_complete nb_layers nb_own nb_threads conserve \
+                 layers replicas steps random_programs
 FLAVOUR_MPICC_abi = $(CC) -I$(BUILD)/abi-venv/include/standard
 FLAVOUR_LIBS_abi = $(BUILD)/abi-venv/lib/libmpi_abi.so.1 -Wl,-rpath,$(abspath $(BUILD))/abi-venv/lib
 FLAVOUR_MPICC_openmpi4 = mpicc.openmpi -include tests/mpi/support/older_mpi.h
@@ -133,6 +132,7 @@ FLAVOUR_NEEDS_abi := $(BUILD)/abi-venv/include/standard/mpi.h
 FLAVOUR_NEEDS_openmpi5 := $(BUILD)/openmpi-venv/bin/mpicc
 define FLAVOUR_RULES
 $(BUILD)/tests/$(1)/oracle_fastmath: EXTRA = -O3 -ffast-math
+$(patsubst tests/mpi/harmless/%.c,$(BUILD)/tests/$(1)/%,$(wildcard tests/mpi/harmless/*.c)): EXTRA = -O0
 $(BUILD)/tests/$(1)/oracle_fastmath: oracle.c | $(FLAVOUR_NEEDS_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,MPICC,$$< $(1))
@@ -143,7 +143,7 @@ $(BUILD)/tests/$(1)/%: %.c | $(FLAVOUR_NEEDS_$(1))
 	$$(Q)$$(FLAVOUR_COMPILE_$(1))
 FLAVOUR_COMPILE_$(1) = $$(FLAVOUR_MPICC_$(1)) -std=c17 -D_GNU_SOURCE $$(WARNINGS) -I. -pthread $$(CFLAGS) $$(EXTRA) $$(DEPFLAGS) $$(LDFLAGS) \
     -o $$@ $$(filter %.c %.a,$$^) $$(FLAVOUR_LIBS_$(1)) -lm -ldl
-programs-$(1): $(addprefix $(BUILD)/tests/$(1)/,$(FLAVOUR_NAMES) $(FLAVOUR_NAMES_$(1)))
+programs-$(1): $(addprefix $(BUILD)/tests/$(1)/,$(FLAVOUR_NAMES))
 endef
 $(foreach flavour,$(FLAVOURS),$(eval $(call FLAVOUR_RULES,$(flavour))))
 $(BUILD)/tests/openmpi4/bench_allreduce: tests/bench/bench_allreduce.c $(BUILD)/libsparseshim_core.a
@@ -234,7 +234,7 @@ check-frameworks: tests ## trainings in PyTorch and jax, and the manual's recipe
 
 # Files that hold under every MPI library; tests/t/other_mpi names what is left out.
 FLAVOUR_T := interpose_oracle collectives nonblocking_complete nonblocking_own nonblocking_callbacks nonblocking_threads \
-             topk_conserve topk_identity
+             topk_conserve topk_identity random_programs
 check-abi: tests $(FLAVOURS:%=programs-%) ## part of the MPI tests under the standard ABI (MPICH 5), Open MPI 4.1 and 5; pip installs what is missing
 	@failed=; for flavour in $(FLAVOURS); do echo "FLAVOUR=$$flavour"; \
 	    FLAVOUR=$$flavour BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(FLAVOUR_T:%=tests/t/%.t) || failed="$$failed $$flavour"; done; \

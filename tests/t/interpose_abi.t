@@ -27,12 +27,14 @@ build() { # SOURCE...
     done
 }
 
-build tests/mpi/{exact/{attributes,comms,smoke},kinds/kinds,nonblocking/{nb_complete,nb_threads}}.c
+build tests/mpi/{exact/{attributes,churn,comms,smoke},kinds/kinds,nonblocking/{nb_complete,nb_threads}}.c
 tap "$?" "the programs compile"
 preloaded 3 smoke
 tap_passed "allreduces are served" 40
 preloaded 3 comms
 tap_passed "on several communicators as well" 5
+SPARSESHIM_ALGORITHM=ring preloaded 2 churn 100
+tap_passed "and on communicators that are made and freed in turn" 200
 preloaded 3 kinds
 tap_passed "so are allgathers, reduces and reduce_scatters" 15
 preloaded 3 attributes

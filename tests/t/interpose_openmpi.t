@@ -36,10 +36,11 @@ serves() {
     use_flavour "$1"
     PROGRAMS=$WORK/$1
     mkdir "$PROGRAMS"
-    build "$2" smoke comms copied special threads attributes kinds nb_complete nb_own nb_threads
+    build "$2" smoke churn comms copied special threads attributes kinds nb_complete nb_own nb_threads
     tap "$?" "$NAME: the programs compile"
     same 40 smoke
     same 2 comms
+    SPARSESHIM_ALGORITHM=ring same 200 churn 100
     same 60 copied # first contacts while MPI_Comm_idup copies a communicator
     same 10 special
     same 1 threads
@@ -72,25 +73,6 @@ fi
 
 # ---- Open MPI before 4, by a library that says so ----
 
-cat >"$WORK/stub.c" <<'END'
-#include <string.h>
-char ompi_mpi_comm_world, ompi_request_null;
-int PMPI_Allreduce(const void *in, void *out, int n, void *type, void *op, void *comm)
-{
-    memcpy(out, in, 4 * n);
-    return 0;
-}
-int MPI_Allreduce(const void *in, void *out, int n, void *type, void *op, void *comm)
-{
-    return PMPI_Allreduce(in, out, n, type, op, comm);
-}
-int PMPI_Get_library_version(char *text, int *length)
-{
-    strcpy(text, "Open MPI v3.1.4, package: a stub");
-    *length = strlen(text);
-    return 0;
-}
-END
 cat >"$WORK/old.c" <<'END'
 int MPI_Allreduce(const void *, void *, int, void *, void *, void *);
 int main(void)
@@ -100,11 +82,73 @@ int main(void)
     return out != 7;
 }
 END
-"${CC:-cc}" -shared -fPIC -Wl,-soname,libmpi.so.40 -o "$WORK/libmpi.so.40" "$WORK/stub.c" &&
-    "${CC:-cc}" -o "$WORK/old" "$WORK/old.c" "$WORK/libmpi.so.40" "-Wl,-rpath,$WORK"
-within 30 env "LD_PRELOAD=$LIB" "$WORK/old"
-[ "$STATUS" -eq 0 ] && [ "$(grep -c 'this MPI library is not served: Open MPI v3.1.4.*every call passes' "$WORK/err")" -eq 1 ]
-tap "$?" "Open MPI 3: every call passes through, and one line says so"
+# stub FILE DEFINE...: builds the library FILE from the stub, and $WORK/old with it, and runs that.
+stub() {
+    local library=$WORK/$1
+    shift
+    "${CC:-cc}" -x c "$@" -shared -fPIC "-Wl,-soname,${library##*/}" -o "$library" tests/mpi/support/stub_mpi.inc &&
+        "${CC:-cc}" -o "$WORK/old" "$WORK/old.c" "$library" "-Wl,-rpath,$WORK"
+    within 30 env "LD_PRELOAD=$LIB" "$WORK/old"
+}
+
+# refused LINE NAME: every call of the stub has passed through, and this is said once.
+refused() {
+    [ "$STATUS" -eq 0 ] && [ "$(grep -c "$1.*; every call passes through" "$WORK/err")" -eq 1 ]
+    tap "$?" "$2: every call passes through, and one line says so"
+}
+
+stub libmpi.so.40 -DSTUB_OPEN_MPI '-DTEXT="Open MPI v3.1.4, package: a stub"'
+refused 'this MPI library is not served: Open MPI v3.1.4' "Open MPI 3"
+# The standard ABI: a draft without MPI_Abi_get_version, a draft with it, and a later one.
+unknown='this version of the standard MPI ABI (libmpi_abi) is not known: MPICH Version: 4.3, a stub'
+stub libmpi_abi.so.0 '-DTEXT="MPICH Version: 4.3, a stub"'
+refused "$unknown" "a draft of the standard ABI"
+for major in 0 2; do
+    stub libmpi_abi.so.0 '-DTEXT="MPICH Version: 4.3, a stub"' "-DSTUB_ABI=$major"
+    refused "$unknown" "version $major of the standard ABI"
+done
+
+# ---- two MPI libraries in one process ----
+
+# A plugin opens the other one: the program's calls are served as without it.
+cat >"$WORK/two.c" <<'END'
+#include <dlfcn.h>
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    static float in[5000], out[5000];
+    int size, good = 1;
+    void *other = argc > 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < 5000; i += 97)
+        in[i] = 1;
+    for (int call = 0; call < 6; call++) {
+        if (call == 3 && !other)
+            other = dlopen(argv[1], RTLD_NOW);
+        MPI_Allreduce(in, out, 5000, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        good = good && out[97] == size && out[1] == 0;
+    }
+    printf("%sok 1 - sums\n1..1\n", good && other ? "" : "not ");
+    return MPI_Finalize() || !good;
+}
+END
+# two COMPILER OTHER NAME: OTHER is a name that the dynamic linker finds.
+two() {
+    "$1" -o "$WORK/two" "$WORK/two.c" -ldl >"$WORK/out" 2>"$WORK/err"
+    SPARSESHIM_ALGORITHM=ring preloaded 2 two "$2"
+    tap_passed "$3, opened after the first calls: the program's are served" 5
+    SPARSESHIM_ALGORITHM=ring preloaded 2 two "$2" first
+    tap_passed "$3, opened before MPI_Init: the program's calls are served" 5
+}
+if command -v mpicc.openmpi >"$WORK/out" && command -v mpirun.openmpi >"$WORK/out"; then
+    use_flavour openmpi4
+    PROGRAMS=$WORK
+    two mpicc.openmpi libmpich.so.12 "MPICH in a program of Open MPI"
+    MPIRUN=mpirun.mpich
+    two mpicc.mpich libmpi.so.40 "Open MPI in a program of MPICH"
+fi
 
 # ---- launchers ----
 

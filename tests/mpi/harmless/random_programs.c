@@ -250,7 +250,7 @@ static void *run(void *program)
     within_limit(p);
     p->shared = input_word(p->seed, p->step, 2);
     rp_end_general(p);
-    if (rp_draw(p, 2))
+    if (rp_draw(p, 2) || RP_OPEN_MPI)
         rp_complete_some(p, true);
     end_slots(p);
     rp_complete_some(p, true);
@@ -317,7 +317,7 @@ static void run_seed(uint64_t seed)
     static struct rp p, other;
 
     make_program(&p, seed, job.world, job.self, options.trace ? job.out : NULL);
-    p.alone = job.level < MPI_THREAD_MULTIPLE || seed % 3;
+    p.alone = job.level < MPI_THREAD_MULTIPLE || seed % 3 || RP_OPEN_MPI;
     p.main = true;
     atomic_store(&rp_operations, 0);
     atomic_store(&rp_combined, 0);

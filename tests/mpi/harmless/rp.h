@@ -29,6 +29,15 @@ enum {
     RP_MOST_RANKS = 64
 };
 
+/* Open MPI (4.1, 5.0) crashes if a communicator, or an operator or datatype of the program, is
+ * freed with a collective in flight that uses it. It hangs in gathers whose ranks send different
+ * datatypes, and if two threads make communicators. Its programs do none of this. */
+#ifdef OPEN_MPI
+enum { RP_OPEN_MPI = 1 };
+#else
+enum { RP_OPEN_MPI = 0 };
+#endif
+
 /* A communicator of the program. All ranks agree on the slots in use; a rank that is not a member
  * has MPI_COMM_NULL in its slot. */
 struct rp_slot {

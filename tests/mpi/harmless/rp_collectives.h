@@ -200,6 +200,8 @@ static struct rp_terms rp_draw_terms(struct rp *p)
 
 static void rp_terms_drop(struct rp_terms *t)
 {
+    if (RP_OPEN_MPI)
+        return; /* they stay until the process ends */
     if (t->own_op)
         RP(Op_free, &t->op);
     if (t->own_type)

@@ -212,6 +212,8 @@ static void rp_act_free(struct rp *p)
 
     if (slot->borrowed)
         return;
+    if (RP_OPEN_MPI)
+        rp_complete_some(p, true);
     rp_note(p, "slot %d is freed", rp_slot_number(p, slot));
     slot->used = false;
     if (slot->comm != MPI_COMM_NULL)

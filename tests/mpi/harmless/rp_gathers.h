@@ -57,6 +57,12 @@ static struct rp_side rp_describe(MPI_Datatype base, size_t base_bytes, int n, i
     return s;
 }
 
+/* Draws what this rank sends. */
+static int rp_draw_layout(struct rp *p)
+{
+    return RP_OPEN_MPI ? 0 : rp_draw_own(p, 4);
+}
+
 static void rp_side_drop(struct rp_side *s)
 {
     if (s->own)
@@ -102,7 +108,7 @@ static void rp_gatherv(struct rp *p, struct rp_slot *slot, bool blocking)
     bool in_place = rp_draw(p, 3) == 0, large = rp_draw(p, 5) == 0, sparse = rp_draw(p, 2);
     size_t total = rp_draw_slices(p, n, slot->size, counts, displs);
     int mine = counts[slot->rank], at = displs[slot->rank];
-    struct rp_side s = rp_describe(MPI_INT, 4, mine, in_place ? 0 : rp_draw_own(p, 4));
+    struct rp_side s = rp_describe(MPI_INT, 4, mine, in_place ? 0 : rp_draw_layout(p));
     struct rp_buffers b = rp_make_buffers(in_place ? 0 : s.span, total * 4, in_place);
     MPI_Request request = MPI_REQUEST_NULL;
 
@@ -174,7 +180,7 @@ static void rp_gather_on(struct rp *p, struct rp_slot *slot, enum rp_gather what
     bool sparse = rp_draw(p, 2);
     size_t all = gathers || alltoall ? (size_t)slot->size : 1, bytes = bases[base].bytes;
     struct rp_side r = rp_describe(bases[base].type, bytes, n, rp_draw(p, 3));
-    struct rp_side s = rp_describe(bases[base].type, bytes, n, gathers ? rp_draw_own(p, 4) : 0);
+    struct rp_side s = rp_describe(bases[base].type, bytes, n, gathers ? rp_draw_layout(p) : 0);
     size_t in = alltoall ? s.span * all : s.span, out = r.span * all;
     struct rp_buffers b = rp_make_buffers(in_place ? 0 : in, out, in_place);
     MPI_Request request = MPI_REQUEST_NULL;

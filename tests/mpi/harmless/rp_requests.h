@@ -177,8 +177,9 @@ static void rp_complete_some(struct rp *p, bool all)
     enum rp_way way = all ? RP_WAITALL : (enum rp_way)rp_draw_own(p, RP_WAYS);
 
     /* MPI_Testall of MPICH 4.0.2 sometimes gives MPI_ERR_IN_STATUS if a persistent collective is
-     * among the requests. */
-    n = rp_choose(p, all, way != RP_TESTALL, chosen, request);
+     * among the requests. MPI_Request_get_status of MPICH 5.0.2 ends a persistent receive, so that
+     * MPI_Wait returns an empty status. */
+    n = rp_choose(p, all, way != RP_TESTALL && way != RP_GET_STATUS, chosen, request);
     if (n == 0)
         return;
     rp_complete(way, n, request, status, over);

@@ -5,12 +5,55 @@
 
 #include <mpi.h>
 
-#define MPI_Allreduce_c            MPI_Allreduce
-#define MPI_Iallreduce_c           MPI_Iallreduce
-#define MPI_Allgather_c            MPI_Allgather
-#define MPI_Iallgather_c           MPI_Iallgather
-#define MPI_Reduce_c               MPI_Reduce
-#define MPI_Reduce_scatter_block_c MPI_Reduce_scatter_block
+#define MPI_Allreduce_c             MPI_Allreduce
+#define MPI_Iallreduce_c            MPI_Iallreduce
+#define MPI_Allreduce_init_c        MPI_Allreduce_init
+#define MPI_Allgather_c             MPI_Allgather
+#define MPI_Iallgather_c            MPI_Iallgather
+#define MPI_Reduce_c                MPI_Reduce
+#define MPI_Ireduce_c               MPI_Ireduce
+#define MPI_Reduce_scatter_block_c  MPI_Reduce_scatter_block
+#define MPI_Ireduce_scatter_block_c MPI_Ireduce_scatter_block
+#define MPI_Scan_c                  MPI_Scan
+#define MPI_Iscan_c                 MPI_Iscan
+#define MPI_Bcast_c                 MPI_Bcast
+#define MPI_Ibcast_c                MPI_Ibcast
+#define MPI_Alltoall_c              MPI_Alltoall
+#define MPI_Ialltoall_c             MPI_Ialltoall
+
+/* Open MPI 4 has persistent collectives as an extension, and no sessions: no test begins one. */
+#ifndef MPI_SESSION_NULL
+#include <mpi-ext.h>
+#define MPI_Allreduce_init MPIX_Allreduce_init
+#define MPI_SESSION_NULL   NULL
+typedef struct older_session *MPI_Session;
+
+static inline int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session)
+{
+    (void)info, (void)handler, (void)session;
+    return MPI_ERR_OTHER;
+}
+
+static inline int MPI_Session_finalize(MPI_Session *session)
+{
+    (void)session;
+    return MPI_ERR_OTHER;
+}
+
+static inline int MPI_Group_from_session_pset(MPI_Session session, const char *set,
+                                              MPI_Group *group)
+{
+    (void)session, (void)set, (void)group;
+    return MPI_ERR_OTHER;
+}
+
+static inline int MPI_Comm_create_from_group(MPI_Group group, const char *tag, MPI_Info info,
+                                             MPI_Errhandler handler, MPI_Comm *comm)
+{
+    (void)group, (void)tag, (void)info, (void)handler, (void)comm;
+    return MPI_ERR_OTHER;
+}
+#endif
 
 enum { LARGE_RANKS = 64 };
 
