@@ -35,10 +35,11 @@ copied() {
         tap "$?" "$name: says what is to be seen"
         rm -rf "$WORK/seen" "$WORK/seen.session"
     done <"$WORK/names"
-    for name in Horovod EasyBuild; do
-        grep -A 1 "^   $name\$" "$WORK/manual" | tail -n 1 | grep -q '^ *Untested\.'
-        tap "$?" "$name: marked as untested"
-    done
+    grep -A 1 '^   EasyBuild$' "$WORK/manual" | tail -n 1 | grep -q '^ *Untested\.'
+    tap "$?" "EasyBuild: marked as untested"
+    grep -A 1 '^   Horovod$' "$WORK/manual" | tail -n 1 | grep -q '^ *Tried  *with  *0\.28\.1,' &&
+        grep -qx 'HOROVOD=0\.28\.1' scripts/others
+    tap "$?" "Horovod: tried with the version of scripts/others"
 }
 
 c() {
