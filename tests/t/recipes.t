@@ -29,14 +29,12 @@ copied() {
     tap "$?" "the recipes can be copied from the page"
     sed -n '/^\.SH RECIPES/,/^\.SH SEE ALSO/s/^\.SS //p' config/sparseshim.7.in >"$WORK/names"
     while IFS= read -r name; do
-        case $name in Horovod | EasyBuild) continue ;; esac
+        case $name in Horovod) continue ;; esac
         recipe "$name" "$WORK/seen"
         [ -n "$(find "$WORK/seen.session" -name '*.printed' ! -empty)" ]
         tap "$?" "$name: says what is to be seen"
         rm -rf "$WORK/seen" "$WORK/seen.session"
     done <"$WORK/names"
-    grep -A 1 '^   EasyBuild$' "$WORK/manual" | tail -n 1 | grep -q '^ *Untested\.'
-    tap "$?" "EasyBuild: marked as untested"
     grep -A 1 '^   Horovod$' "$WORK/manual" | tail -n 1 | grep -q '^ *Tried  *with  *0\.28\.1,' &&
         grep -qx 'HOROVOD=0\.28\.1' scripts/others
     tap "$?" "Horovod: tried with the version of scripts/others"
