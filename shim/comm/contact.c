@@ -476,6 +476,21 @@ static void see(struct shim_comm *c)
     shim_comm_insert(c);
 }
 
+/* Returns a new entry that lets calls pass, which is not in the table yet; NULL if memory is short. */
+static struct shim_comm *make_passing(uintptr_t handle)
+{
+    struct shim_comm *c;
+
+    shim_comm_forget_seen(handle);
+    c = shim_comm_allocate();
+    if (!c)
+        return NULL;
+    c->handle = (MPI_Comm)handle;
+    c->refs = 1;
+    c->state = SHIM_COMM_PASSES;
+    return c;
+}
+
 int shim_comm_leave_out(uintptr_t handle)
 {
     bool seen;
@@ -485,13 +500,9 @@ int shim_comm_leave_out(uintptr_t handle)
         shim_comm_put(c);
         return MPI_SUCCESS;
     }
-    shim_comm_forget_seen(handle);
-    c = shim_comm_allocate();
+    c = make_passing(handle);
     if (!c)
         return refuse_for_memory(handle);
-    c->handle = (MPI_Comm)handle;
-    c->refs = 1;
-    c->state = SHIM_COMM_PASSES;
     c->size = shim_comm_size_of(handle);
     shim_comm_attach(c->handle);
     shim_comm_insert(c);
@@ -505,13 +516,9 @@ int shim_comm_contact_nonblocking(uintptr_t handle, bool seen)
 
     if (!shim_comm_exists(handle))
         return MPI_SUCCESS;
-    shim_comm_forget_seen(handle);
-    c = shim_comm_allocate();
+    c = make_passing(handle);
     if (!c)
         return refuse_for_memory(handle);
-    c->handle = (MPI_Comm)handle;
-    c->refs = 1;
-    c->state = SHIM_COMM_PASSES;
     objects = atomic_exchange(&shim.objects_to_settings, false);
     if (!seen) {
         see(c);
