@@ -476,7 +476,8 @@ static void see(struct shim_comm *c)
     shim_comm_insert(c);
 }
 
-/* Returns a new entry that lets calls pass, which is not in the table yet; NULL if memory is short. */
+/* Returns a new entry that lets calls pass, which is not in the table yet; NULL if memory is short.
+ */
 static struct shim_comm *make_passing(uintptr_t handle)
 {
     struct shim_comm *c;
