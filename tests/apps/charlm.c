@@ -12,6 +12,7 @@
 
 #include "tests/apps/app.h"
 #include "tests/apps/charlm_model.h"
+#include "tests/apps/half_sum.h"
 #include "tests/apps/langid_corpus.h"
 #include "tests/apps/late.h"
 
@@ -20,6 +21,7 @@ enum { MAX_SYMBOLS = 256, HELD_OUT_PART = 10 /* as many held-out characters as c
 struct options {
     long epochs, steps, streams, window, hidden, embedding, chars, seed;
     double lr, clip, progress;
+    int sums;
     bool layers, nonblocking; /* a call per tensor, blocking or not; else one of all */
     bool in_place, check;
     const char *dict, *languages, *log;
@@ -53,7 +55,7 @@ static void reduce(struct trainer *t, size_t begin, size_t end, MPI_Request *req
         MPI_Iallreduce(from, t->sum + begin, (int)(end - begin), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
                        request);
     else
-        MPI_Allreduce(from, t->sum + begin, (int)(end - begin), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        add_up(t->o->sums, from, t->sum + begin, end - begin, MPI_COMM_WORLD);
     t->allreduce += MPI_Wtime() - before;
 }
 
@@ -403,6 +405,7 @@ static bool parse(int argc, char **argv, struct options *o, struct late *late)
              "all"),
         FLAG("nonblocking", &o->nonblocking,
              "one MPI_Iallreduce per tensor likewise, and one MPI_Waitall"),
+        CHOICE("sums", "HOW", &o->sums, sums_names, SUMS_HELP),
         FLAG("in-place", &o->in_place, "reduce with MPI_IN_PLACE, not into a second buffer"),
         FLAG("check-gradient", &o->check, "only compare the gradient with differences of the loss"),
         TEXT("dict", "DIR", &o->dict, "folder of the word lists"),
@@ -417,6 +420,8 @@ static bool parse(int argc, char **argv, struct options *o, struct late *late)
         return false;
     if (o->streams % ranks != 0)
         fail("--streams %ld: must be a multiple of the number of ranks, %d", o->streams, ranks);
+    if (o->nonblocking && o->sums != ALLREDUCE)
+        fail("--sums %s goes without --nonblocking", sums_names[o->sums]);
     late_open(late, o->seed);
     if ((late->spec || late->pace > 0) && (o->layers || o->nonblocking))
         fail("--late and --pace go with one reduction per step: without --layers, --nonblocking");

@@ -9,11 +9,13 @@
 
 #include "tests/apps/fmnist_data.h"
 #include "tests/apps/fmnist_net.h"
+#include "tests/apps/half_sum.h"
 #include "tests/apps/late.h"
 
 struct options {
     long epochs, batch, hidden, warmup, seed, limit, window, check_every, piece;
     double lr, momentum, weight_decay, progress;
+    int sums;
     bool in_place, layers;
     const char *data, *log;
 };
@@ -70,7 +72,7 @@ static void reduce_pieces(struct trainer *t)
 
         memset(t->scratch, 0, piece * sizeof *t->scratch);
         memcpy(t->scratch, net->gradient + at, count * sizeof *t->scratch);
-        MPI_Allreduce(MPI_IN_PLACE, t->scratch, (int)piece, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        add_up(t->o->sums, MPI_IN_PLACE, t->scratch, piece, MPI_COMM_WORLD);
         memcpy(net->sum + at, t->scratch, count * sizeof *t->scratch);
     }
 }
@@ -83,8 +85,8 @@ static void reduce_tensors(struct trainer *t)
         size_t at = t->o->layers ? net->layout.begin[tensor] : 0;
         size_t count = t->o->layers ? net->layout.count[tensor] : net->layout.weights;
 
-        MPI_Allreduce(t->o->in_place ? MPI_IN_PLACE : net->gradient + at, net->sum + at, (int)count,
-                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        add_up(t->o->sums, t->o->in_place ? MPI_IN_PLACE : net->gradient + at, net->sum + at, count,
+               MPI_COMM_WORLD);
         if (!t->o->layers)
             break;
     }
@@ -239,6 +241,7 @@ static bool parse(int argc, char **argv, struct options *o, struct late *late)
               "use the first N training images only, 0: all"),
         WHOLE("seed", "N", &o->seed, 0, 1000000000, "first weights and order of the images"),
         FLAG("in-place", &o->in_place, "reduce with MPI_IN_PLACE, not into a second buffer"),
+        CHOICE("sums", "HOW", &o->sums, sums_names, SUMS_HELP),
         FLAG("layers", &o->layers, "one allreduce per tensor (W1, b1, W2, b2), not one for all"),
         WHOLE("piece", "N", &o->piece, 0, 1000000000,
               "sum pieces of N weights in one scratch buffer, 0: no pieces"),

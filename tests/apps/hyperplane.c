@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "tests/apps/half_sum.h"
 #include "tests/apps/late.h"
 
 enum { HELD_OUT = 4096 /* samples */, LANES = 16 /* sums side by side, for vectors */ };
@@ -12,6 +13,7 @@ enum { HELD_OUT = 4096 /* samples */, LANES = 16 /* sums side by side, for vecto
 struct options {
     long dims, batch, samples, steps, seed;
     double lr, noise;
+    int sums;
 };
 
 struct samples {
@@ -144,7 +146,7 @@ static void train_step(struct trainer *t)
         add_gradient(t, ((size_t)t->step * own + i) % t->train.count, 1 / (float)o->batch);
     late_wait(&t->late);
     before = MPI_Wtime();
-    MPI_Allreduce(t->gradient, t->sum, (int)dims, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    add_up(o->sums, t->gradient, t->sum, dims, MPI_COMM_WORLD);
     t->allreduce += MPI_Wtime() - before;
     for (size_t j = 0; j < dims; j++)
         t->weight[j] -= (float)lr * t->sum[j];
@@ -190,6 +192,7 @@ static bool parse(int argc, char **argv, struct options *o, struct late *late)
         NUMBER("lr", "X", &o->lr, 0, 1e9, "learning rate, falls to 0"),
         NUMBER("noise", "X", &o->noise, 0, 1e9, "standard deviation of what no plane explains"),
         WHOLE("seed", "N", &o->seed, 0, 1000000000, "of the samples and of who is late"),
+        CHOICE("sums", "HOW", &o->sums, sums_names, SUMS_HELP),
         LATE_OPTIONS(late),
     };
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tests/apps/app.h"
+#include "tests/apps/half_sum.h"
 #include "tests/apps/langid_features.h"
 
 enum loss { LOGISTIC, HINGE };
@@ -23,7 +24,7 @@ enum loss { LOGISTIC, HINGE };
 static const char *const loss_names[] = {"logistic", "hinge", NULL};
 
 struct options {
-    int loss;
+    int loss, sums;
     long epochs, batch, dim, steps, words, seed;
     double lr, l2, progress;
     bool in_place;
@@ -159,8 +160,8 @@ static double train_step(struct model *model, const struct options *o, const str
         loss += learn(model, o->loss, corpus, &corpus->sample[i]);
     timing->nonzero_local += count_nonzero(model->gradient, model->weights);
     before = MPI_Wtime();
-    MPI_Allreduce(o->in_place ? MPI_IN_PLACE : model->gradient, model->sum, (int)model->weights,
-                  MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    add_up(o->sums, o->in_place ? MPI_IN_PLACE : model->gradient, model->sum, model->weights,
+           MPI_COMM_WORLD);
     timing->allreduce += MPI_Wtime() - before;
     timing->nonzero_sum += count_nonzero(model->sum, model->weights);
     timing->steps++;
@@ -283,6 +284,7 @@ static bool parse(int argc, char **argv, struct options *o)
                "weight decay: LAMBDA times the learning rate, per step"),
         WHOLE("words", "N", &o->words, 0, 1000000000, "use N of the words only, 0: all"),
         WHOLE("seed", "N", &o->seed, 0, 1000000000, "order of the words"),
+        CHOICE("sums", "HOW", &o->sums, sums_names, SUMS_HELP),
         FLAG("in-place", &o->in_place, "reduce with MPI_IN_PLACE, not into a second buffer"),
         TEXT("dict", "DIR", &o->dict, "folder of the word lists"),
         TEXT("languages", "A,B,...", &o->languages, "their names, one list per language\n"),
