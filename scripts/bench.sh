@@ -29,9 +29,14 @@ median() { # COLUMN FILE [VALUE OF THE FIRST COLUMN [OF THE SECOND]]
 }
 
 # run_parts "PART..." PART...: runs the parts that were asked for, or all; part_NAME runs a part. NEEDS:
-# files of BUILD that the parts run.
+# files of BUILD that the parts run. --help prints the parts, and the comment that begins the script.
 run_parts() {
     local known=$1 part parts=("${@:2}")
+    if [[ ${parts[0]-} == --help ]]; then
+        echo "usage: scripts/${0##*/} [${known// /] [}]"
+        sed -n '2,/^[^#]/s/^# \{0,1\}//p' "scripts/${0##*/}"
+        exit
+    fi
     ((${#parts[@]})) || read -ra parts <<<"$known"
     for part in "${parts[@]}"; do
         if [[ " $known " != *" $part "* ]]; then
