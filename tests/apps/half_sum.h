@@ -59,8 +59,8 @@ static void half_room(size_t count)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Each rank adds up one part of the elements in 32 bits; both ways go in 16, as in the bf16 hook of
- * PyTorch's DistributedDataParallel. Zeros fill up the last parts. */
+/* Each rank adds up one part of the elements in 32 bits; both ways go in 16, with as many bytes as
+ * under the bf16 hook of PyTorch's DistributedDataParallel. Zeros fill up the last parts. */
 static void alltoall16(const float *from, float *to, size_t count, MPI_Comm comm)
 {
     int ranks_here;
