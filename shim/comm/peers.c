@@ -17,6 +17,15 @@ static bool agree(const struct shim_comm *c, bool own)
            all;
 }
 
+/* Returns what a rank shows in the first contact: another value on each rank of a host. Containers
+ * may give all ranks the same process number, and without address randomization all show their
+ * value at the same address. A rank then reads its own memory instead of another's, and sees its
+ * own value. */
+static uint64_t shown_by(const struct shim_comm *c, int rank)
+{
+    return c->layout->ids[rank] + (uint64_t)rank;
+}
+
 /* Tries to read what each rank of this host shows. The number of the first contact tells the ranks
  * from processes of another namespace that have their numbers. */
 static bool can_read(const struct shim_comm *c, uint64_t number)
@@ -26,7 +35,7 @@ static bool can_read(const struct shim_comm *c, uint64_t number)
 
     for (int r = 0; r < c->size; r++)
         if (l->host[r] == l->host[c->rank] &&
-            (!ss_peers_look(c->peers, r, number, &address) || address != l->ids[r]))
+            (!ss_peers_look(c->peers, r, number, &address) || address != shown_by(c, r)))
             return false;
     return true;
 }
@@ -41,7 +50,7 @@ static bool meet(struct shim_comm *c)
     if (!agree(c, c->peers != NULL) || !c->peers)
         return false;
     own = ss_peers_own(c->peers);
-    c->peers->shown = (struct ss_shown){.call = number, .address = c->layout->ids[c->rank]};
+    c->peers->shown = (struct ss_shown){.call = number, .address = shown_by(c, c->rank)};
     if (shim_real.Allgather(&own, 2, MPI_UINT64_T, c->peers->peer, 2, MPI_UINT64_T, c->private) !=
         MPI_SUCCESS)
         return false;
