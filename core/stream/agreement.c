@@ -238,5 +238,5 @@ void ss_agree_cancel(struct ss_exchange *x, struct ss_agree *a)
 
 int ss_agree_waiting(const struct ss_agree *a)
 {
-    return a->meetings.waiting && a->meetings.recv.active ? a->meetings.peer : -1;
+    return a->meetings.waiting ? a->meetings.peer : -1;
 }

@@ -191,6 +191,22 @@ static void too_many_words_fail_on_all(void **state)
     job_close(&a.job);
 }
 
+/* On a host of several ranks a rank's first meeting is to send to the first rank, which has not come
+ * here. */
+static void a_rank_that_waits_to_send_names_the_receiver(void **state)
+{
+    static struct agreements a;
+
+    (void)state;
+    open_agreements(&a, 3, 0, 1);
+    job_set_hosts(&a.job, "112", 16);
+    begin(&a, 1);
+    assert_int_equal(ss_agree_step(&a.call[1], &a.agree[1]), SS_PENDING);
+    assert_int_equal(ss_agree_waiting(&a.agree[1]), 0);
+    ss_agree_cancel(&a.call[1], &a.agree[1]);
+    job_close(&a.job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +215,7 @@ int main(void)
         cmocka_unit_test(a_refused_send_is_tried_again),
         cmocka_unit_test(a_damaged_agreement_is_an_error),
         cmocka_unit_test(too_many_words_fail_on_all),
+        cmocka_unit_test(a_rank_that_waits_to_send_names_the_receiver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
