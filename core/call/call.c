@@ -30,6 +30,15 @@ static int step_leave(struct ss_call *call)
     return SS_NATIVE;
 }
 
+/* Returns true if residuals may join the input: what joins an input that is not finite is lost.
+ * Before the sum of a host nobody has looked. */
+static bool takes_residuals(const struct ss_feedback *f, enum ss_reason reason)
+{
+    if (f->keeps || (f->vote.ballot.flags & SS_VOTE_NOT_FINITE))
+        return false;
+    return reason == SS_WHY_DENSE || (reason == SS_WHY_CALLBACKS && !ss_host_sum_due(f));
+}
+
 /* Hands the call to the MPI library on all ranks. */
 static int go_native(struct ss_call *call, enum ss_reason reason)
 {
@@ -37,7 +46,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
     struct ss_exchange *x = &f->c.x;
 
     ss_topk_undo(f);
-    if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !f->keeps)
+    if (takes_residuals(f, reason))
         ss_join_start(f);
     call->reason = reason;
     call->native = call->decided = true;

@@ -91,6 +91,32 @@ static void what_is_not_finite_is_seen_when_it_wakes(void **state)
     training_close(&t);
 }
 
+/* A nonblocking call that callbacks of the program send to the MPI library takes the residual
+ * along, but not if it has an input that is not finite. */
+static void what_is_not_finite_keeps_the_residual_out_of_a_call_for_callbacks(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    open_job(&t, 0.01, 1e-6);
+    for (uint64_t s = 0; s < 4; s++) {
+        draw(&t, s);
+        training_step(&t, false);
+    }
+    for (int finite = 0; finite < 2; finite++) {
+        draw(&t, 4);
+        if (!finite)
+            put(SS_F32, t.gradient[2], 17, (double)NAN);
+        for (int r = 0; r < SIZE; r++)
+            ss_comm_set_callbacks(t.job.comm[r], true, true);
+        training_call(&t, false);
+        assert_int_equal(t.job.status[0], SS_NATIVE);
+        assert_int_equal(ss_call_reason(ss_comm_call(t.job.comm[0])), SS_WHY_CALLBACKS);
+        assert_int_equal(ss_call_joined(ss_comm_call(t.job.comm[1])), finite);
+    }
+    training_close(&t);
+}
+
 /* A rank without memory for the claims: all go native, and later calls are sparse. */
 static void a_rank_that_cannot_select_says_so_when_it_wakes(void **state)
 {
@@ -155,6 +181,7 @@ int main(void)
         cmocka_unit_test(where_dense_wins_nothing_is_claimed_and_the_lane_backs_off),
         cmocka_unit_test(where_sparse_wins_the_first_call_is_sparse),
         cmocka_unit_test(what_is_not_finite_is_seen_when_it_wakes),
+        cmocka_unit_test(what_is_not_finite_keeps_the_residual_out_of_a_call_for_callbacks),
         cmocka_unit_test(a_rank_that_cannot_select_says_so_when_it_wakes),
         cmocka_unit_test(the_search_for_a_threshold_is_not_what_a_selection_costs),
     };
