@@ -5,13 +5,10 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-/* Frees the memory of the residual, unless the tensor is still registered. */
 void ss_join_emptied(struct ss_tensor *t)
 {
     if (t->state != SS_TENSOR_REGISTERED)
         ss_residual_drop(t);
-    else
-        t->rest.emptied = t->rest.resting;
 }
 
 double ss_join_ratio_square(const struct ss_feedback *f)

@@ -31,6 +31,7 @@ struct ss_host_sum {
 struct ss_looked {
     struct ss_tensor_ballot ballot;
     bool joins;             /* a residual is to join the input if the call goes dense */
+    bool checks;            /* so is that of this or another rank: all inputs must be finite */
     bool measured;          /* residual_square is computed in this call */
     double residual_square; /* squared norms */
     double input_square;
@@ -191,7 +192,8 @@ void ss_look_start(struct ss_feedback *f);
 void ss_look_on(struct ss_feedback *f);
 void ss_look_forget(struct ss_feedback *f);
 
-/* core/feedback/dense_join.c. Notes that the whole residual has been sent. */
+/* core/feedback/dense_join.c. Frees a residual that has been sent, unless the tensor is still
+ * registered. */
 void ss_join_emptied(struct ss_tensor *t);
 /* Returns the squared ratio of the residual's norm to the input's. */
 double ss_join_ratio_square(const struct ss_feedback *f);

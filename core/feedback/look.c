@@ -5,14 +5,18 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-/* Returns true if the tensor is exact, or rests, and has a residual to send. */
-static bool joins(const struct ss_feedback *f)
+/* Returns true if the residual of some rank may join the input, as far as the ranks know from
+ * votes.
+ */
+static bool may_join(const struct ss_feedback *f)
 {
     const struct ss_tensor *t = f->tensor;
 
-    if (f->stuck || !t->placed || !ss_residual_there(t) || t->fresh)
+    if (f->stuck || !t->placed)
         return false;
-    return t->state != SS_TENSOR_REGISTERED || (f->resting && !t->rest.emptied);
+    if (t->state == SS_TENSOR_REGISTERED)
+        return f->resting && !t->rest.emptied;
+    return ss_residual_there(t) || (t->registered_calls > 0 && f->lane->holds);
 }
 
 static void start_join(struct ss_feedback *f)
@@ -20,12 +24,13 @@ static void start_join(struct ss_feedback *f)
     struct ss_exchange *x = &f->c.x;
     struct ss_looked *l = &f->looked;
 
-    l->joins = joins(f);
+    l->checks = may_join(f);
+    l->joins = l->checks && ss_residual_there(f->tensor) && !f->tensor->fresh;
     l->not_finite = 0;
     l->measured = l->joins && (!f->resting || !(ss_residual_square(f->tensor) > 0));
     if (l->measured)
         x->ticket = ss_residual_measure(f->tensor, &l->residual_square);
-    if (l->joins)
+    if (l->checks)
         x->ticket =
             x->backend->ops->square(x->backend, x->type, f->c.in, (size_t)x->n, &l->input_square);
 }
@@ -40,7 +45,7 @@ void ss_look_start(struct ss_feedback *f)
 
 void ss_look_forget(struct ss_feedback *f)
 {
-    f->looked.joins = false;
+    f->looked.checks = f->looked.joins = false;
     f->looked.not_finite = 0;
 }
 
@@ -90,7 +95,7 @@ void ss_look_on(struct ss_feedback *f)
         ss_join_emptied(f->tensor);
         l->joins = false;
     }
-    if (!l->joins)
+    if (!l->checks)
         return;
     f->input_square = l->input_square;
     if (!sum_is_finite(f))

@@ -83,7 +83,7 @@ struct ss_call_history {
  * skip the vote. Plans alone decide it, so that all ranks agree (core/feedback). */
 struct ss_rest {
     bool resting;
-    bool emptied;        /* while resting: the residual is zero */
+    bool emptied;        /* while resting: the residuals of all ranks are zero */
     double select_least; /* seconds per element of the fastest selection; 0: not measured */
 };
 

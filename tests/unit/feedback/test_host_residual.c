@@ -328,7 +328,7 @@ static void ranks_with_unlike_states_begin_anew(void **state)
 
 /* ---- not finite ---- */
 
-static void expect_native_and_untouched(struct training *t)
+static void expect_native_and_untouched(struct training *t, enum ss_reason reason)
 {
     static double before[SIM_JOB_RANKS][N];
 
@@ -338,7 +338,7 @@ static void expect_native_and_untouched(struct training *t)
     training_call(t, false);
     for (int r = 0; r < t->job.size; r++) {
         assert_int_equal(t->job.status[r], SS_NATIVE);
-        assert_int_equal(ss_call_reason(ss_comm_call(t->job.comm[r])), SS_WHY_NOT_FINITE);
+        assert_int_equal(ss_call_reason(ss_comm_call(t->job.comm[r])), reason);
         assert_false(ss_call_joined(ss_comm_call(t->job.comm[r])));
         for (size_t i = 0; i < N; i++)
             assert_true(fabs(training_kept(t, r, i) - before[r][i]) <=
@@ -359,16 +359,61 @@ static void what_is_not_finite_goes_to_the_mpi_library(void **state)
     }
     draw(&t, 3);
     put(SS_F32, t.gradient[3], 5, (double)NAN);
-    expect_native_and_untouched(&t);
+    expect_native_and_untouched(&t, SS_WHY_NOT_FINITE);
     draw(&t, 4);
     put(SS_F32, t.gradient[0], 900, 3e38);
     put(SS_F32, t.gradient[1], 900, 3e38);
-    expect_native_and_untouched(&t);
+    expect_native_and_untouched(&t, SS_WHY_NOT_FINITE);
     for (uint64_t s = 5; s < 8; s++) {
         draw(&t, s);
         training_step(&t, false);
         assert_int_equal(t.job.status[0], SS_OK);
     }
+    training_close(&t);
+}
+
+/* While a tensor rests, a rank that holds nothing of the residual looks at its input, too: what
+ * joined the sum would be lost with it. */
+static void a_rank_that_holds_nothing_says_that_its_input_is_not_finite(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_AUTO);
+
+    (void)state;
+    open_on(&t, "1122", SS_F32, N, 0, settings); /* one slice */
+    for (uint64_t s = 0; s < 8; s++) {
+        draw(&t, s);
+        for (int r = 0; r < 4 && s >= 4; r++) {
+            t.job.settings[r].beta = 1e-15; /* dense is faster */
+            for (size_t i = 0; i < N; i++)  /* a sixteenth of the residual joins a small input */
+                ((float *)t.gradient[r])[i] *= 1e-4f;
+        }
+        training_step(&t, false);
+    }
+    assert_int_equal(tensor_of(&t, 1)->hold.n, 0);
+    assert_true(tensor_of(&t, 0)->rest.resting && !training_drained(&t));
+    put(SS_F32, t.gradient[1], 5, (double)NAN);
+    expect_native_and_untouched(&t, SS_WHY_NOT_FINITE);
+    training_close(&t);
+}
+
+/* Callbacks of the program send a nonblocking call to the MPI library after the first vote, when no
+ * rank has looked at the sums yet. */
+static void before_a_sum_is_looked_at_nothing_joins_it(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    open_on(&t, "1122", SS_F32, 64, 0, settings_of(SS_RING));
+    for (uint64_t s = 0; s < 3; s++) {
+        draw(&t, s);
+        training_step(&t, false);
+    }
+    draw(&t, 3);
+    put(SS_F32, t.gradient[3], 5, (double)NAN);
+    for (int r = 0; r < 4; r++)
+        ss_comm_set_callbacks(t.job.comm[r], true, true);
+    expect_native_and_untouched(&t, SS_WHY_CALLBACKS);
     training_close(&t);
 }
 
@@ -560,6 +605,8 @@ int main(void)
         cmocka_unit_test(a_slow_network_gets_few_entries),
         cmocka_unit_test(ranks_with_unlike_states_begin_anew),
         cmocka_unit_test(what_is_not_finite_goes_to_the_mpi_library),
+        cmocka_unit_test(a_rank_that_holds_nothing_says_that_its_input_is_not_finite),
+        cmocka_unit_test(before_a_sum_is_looked_at_nothing_joins_it),
         cmocka_unit_test(a_rank_without_memory_sends_the_call_to_the_mpi_library),
         cmocka_unit_test(the_plan_predicts_the_bytes),
         cmocka_unit_test(a_rule_gives_one_residual_per_host),
