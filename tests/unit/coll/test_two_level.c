@@ -103,6 +103,97 @@ static void exact_on_any_layout(void **state)
     assert_true(sparse > 3000);
 }
 
+/* ---- bytes ---- */
+
+enum { LONG = 262144, RANKS_MOST = 16 };
+
+/* Bytes of one call: those that each rank sends, and those that the busiest host sends to others.
+ */
+struct traffic {
+    uint64_t rank[RANKS_MOST];
+    uint64_t host;
+};
+
+/* Makes one call of LONG elements with 0.8 % entries on each of `ranks` ranks, which are on the
+ * hosts of `layout`. If the job has fewer ranks, rank r has the sum of the inputs of host r. */
+static struct traffic traffic_of(const char *layout, enum ss_algorithm algorithm,
+                                 const char *job_on)
+{
+    static struct sim_job job;
+    static int32_t in[RANKS_MOST][LONG], out[RANKS_MOST][LONG];
+    struct ss_settings settings = {.algorithm = algorithm,
+                                   .aggregation = SS_AGGREGATION_ON,
+                                   .alpha = 1e-6,
+                                   .beta = 1e-7,
+                                   .hash = 1};
+    const int ranks = (int)strlen(layout), size = (int)strlen(job_on);
+    struct traffic seen = {.host = 0};
+
+    memset(in, 0, sizeof in);
+    for (int r = 0; r < ranks; r++)
+        for (uint64_t i = 0; i < LONG; i++)
+            in[size < ranks ? layout[r] - '1' : r][i] += mix(i * 64 + (uint64_t)r) % 128 == 0;
+    job_open(&job, size, 1e-6, 1e-7, 0, &settings);
+    job_set_hosts(&job, job_on, LONG / 4);
+    ss_sim_set_hosts(job.sim, job.layout, 1e-6, 1e-10);
+    for (int r = 0; r < size; r++) {
+        job.in[r] = in[r];
+        job.out[r] = out[r];
+    }
+    assert_true(job_call(&job, SS_I32, SS_SUM, LONG));
+    assert_int_equal(job.status[0], SS_OK);
+    for (int h = 0; h < job.layout->hosts; h++) {
+        uint64_t outside = 0;
+        for (int r = 0; r < size; r++)
+            if (job.layout->host[r] == h)
+                outside += ss_sim_bytes_outside(job.sim, r);
+        seen.host = outside > seen.host ? outside : seen.host;
+    }
+    for (int r = 0; r < size; r++)
+        seen.rank[r] = ss_sim_bytes_sent(job.sim, r);
+    job_close(&job);
+    return seen;
+}
+
+/* Within 10 %, votes included. */
+static void a_host_sends_what_one_rank_with_the_sum_of_its_inputs_sends(void **state)
+{
+    static const char *const of[] = {"11223344", "12341234", "1111222233334444"};
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
+        for (size_t l = 0; l < LENGTH(of); l++) {
+            const double several = (double)traffic_of(of[l], (enum ss_algorithm)a, of[l]).host;
+            const double one = (double)traffic_of(of[l], (enum ss_algorithm)a, "1234").host;
+            if (several > 1.1 * one)
+                fail_msg("%s, %s: %.0f bytes, %.0f with one rank per host", of[l],
+                         ss_algorithm_name((enum ss_algorithm)a), several, one);
+        }
+}
+
+/* No rank sends more than a quarter above its share by slices. */
+static void the_ranks_of_a_host_share_the_work(void **state)
+{
+    static const struct {
+        const char *layout;
+        double share; /* of the rank with most slices, over the mean of the smaller host */
+    } of[] = {{"11112222", 1}, {"12121212", 1}, {"111222", 1}, {"1111122222", 1.25}};
+
+    (void)state;
+    for (size_t l = 0; l < LENGTH(of); l++) {
+        const struct traffic seen = traffic_of(of[l].layout, SS_SPLIT_ALLGATHER, of[l].layout);
+        const int ranks = (int)strlen(of[l].layout);
+        double sum = 0, most = 0;
+        for (int r = 0; r < ranks; r++) {
+            sum += (double)seen.rank[r];
+            most = fmax(most, (double)seen.rank[r]);
+        }
+        if (most > 1.25 * of[l].share * sum / ranks)
+            fail_msg("%s: a rank sends %.0f bytes, the mean is %.0f", of[l].layout, most,
+                     sum / ranks);
+    }
+}
+
 /* A sum that overflows inside one host: each rank finds the exception that it must raise. */
 static void an_overflow_inside_a_host_is_raised_on_all_ranks(void **state)
 {
@@ -158,6 +249,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_on_any_layout),
+        cmocka_unit_test(a_host_sends_what_one_rank_with_the_sum_of_its_inputs_sends),
+        cmocka_unit_test(the_ranks_of_a_host_share_the_work),
         cmocka_unit_test(an_overflow_inside_a_host_is_raised_on_all_ranks),
         cmocka_unit_test(a_failed_send_names_the_rank_of_the_communicator)};
 
