@@ -191,8 +191,8 @@ static void too_many_words_fail_on_all(void **state)
     job_close(&a.job);
 }
 
-/* On a host of several ranks a rank's first meeting is to send to the first rank, which has not come
- * here. */
+/* On a host of several ranks a rank's first meeting is to send to the first rank, which has not
+ * come here. */
 static void a_rank_that_waits_to_send_names_the_receiver(void **state)
 {
     static struct agreements a;
