@@ -5,9 +5,7 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-/* Returns true if the residual of some rank may join the input, as far as the ranks know from
- * votes.
- */
+/* Returns true if a residual, of this rank or another, may join the input. */
 static bool may_join(const struct ss_feedback *f)
 {
     const struct ss_tensor *t = f->tensor;

@@ -320,11 +320,11 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
         return !(ballot.registered && ballot.unregistered);
     count_alone(f, all_known);
     tell_period(f);
-    if (f->resting && !(flags & (SS_VOTE_DRAIN | SS_VOTE_CLAIMS | SS_VOTE_CANNOT)))
-        f->tensor->rest.emptied = true;
     ss_tensor_vote(f->tensor, &ballot, label && (tensor || !all_known));
     if (f->keeps)
         return !ballot.registered && !(flags & SS_VOTE_DRAIN);
+    if (f->resting && !(flags & (SS_VOTE_DRAIN | SS_VOTE_CLAIMS | SS_VOTE_CANNOT)))
+        f->tensor->rest.emptied = true;
     return ss_topk_claimed(f, flags) && !(ballot.registered && ballot.unregistered);
 }
 
