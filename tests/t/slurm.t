@@ -65,6 +65,16 @@ within 60 "${STEP[@]}" printenv SLURMD_NODENAME
 [ "$(sort -u "$WORK/out" | tr '\n' ' ')" = "n1 n2 " ]
 tap "$?" "... the ranks are on both"
 
+# Open MPI, which Slurm starts by PMIx.
+if command -v mpicc.openmpi >/dev/null && srun --mpi=list 2>&1 | grep -qw pmix; then
+    within 60 mpicc.openmpi -o "$WORK/sum" scripts/examples/sum.c
+    within 60 "$BUILD/sparseshim" run --report=rank0 --algorithm=split_allgather -- srun --mpi=pmix -N2 -n4 --overlap "$WORK/sum"
+    grep -qx 'sum 40000' "$WORK/out" && grep -q 'sum, rank 0 of 4 ' "$WORK/err" && grep -q 'calls .*20 seen: 19 made sparse' "$WORK/err"
+    tap "$?" "a program of Open MPI, by srun --mpi=pmix behind sparseshim run"
+else
+    skip "a program of Open MPI, by srun" "there is no Open MPI, or no PMIx in Slurm"
+fi
+
 # A batch script: its own commands are not preloaded, its steps are.
 batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" \
     "echo \"script: \${LD_PRELOAD:-nothing}\"" "/bin/sh -c 'echo \"command: \${LD_PRELOAD:-nothing}\"'" \
