@@ -40,18 +40,26 @@ static size_t memory_limit(void)
     return shim.host_memory / 4 / (size_t)ranks_here();
 }
 
-/* Warns once of processes that Open MPI's mpirun has started, but that are jobs of one rank each
- * under another MPI library. PMI_RANK shows a launcher of their own. */
+/* Warns once of processes that the mpirun of another MPI library has started, so that each is a job of
+ * one rank. A variable of their own library's launcher shows that they were started anew. */
 static void warn_of_singletons(void)
 {
-    long started = ss_environment_number("OMPI_COMM_WORLD_SIZE", 1);
+    static const struct {
+        const char *size, *own, *whose;
+    } launchers[] = {{"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "Open MPI's"},
+                     {"PMI_SIZE", "OMPI_COMM_WORLD_RANK", "MPICH's"}};
 
-    if (!shim.sessions && shim.ranks == 1 && started > 1 && ss_launcher_rank() <= 0 &&
-        ss_environment_number("PMI_RANK", -1) < 0)
-        shim_say(CFG_DEBUG_WARN,
-                 "Open MPI's mpirun has started %ld processes of this program, and each is a job "
-                 "of one rank under %s: start it by the mpirun of its own MPI library",
-                 started, shim.library);
+    if (shim.sessions || shim.ranks != 1 || ss_launcher_rank() > 0)
+        return;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        long started = ss_environment_number(launchers[i].size, 1);
+
+        if (started > 1 && ss_environment_number(launchers[i].own, -1) < 0)
+            shim_say(CFG_DEBUG_WARN,
+                     "%s mpirun has started %ld processes of this program, and each is a job of "
+                     "one rank under %s: start it by the mpirun of its own MPI library",
+                     launchers[i].whose, started, shim.library);
+    }
 }
 
 /* Warns on rank 0 that MODE=topk has no rule. */

@@ -165,6 +165,13 @@ if command -v mpirun.openmpi >"$WORK/out"; then
     tap "$?" "that its ranks have not met is said once, with the remedy"
 fi
 MPIRUN=mpirun.mpich
+if command -v mpicc.openmpi >"$WORK/out"; then
+    within 60 mpicc.openmpi -o "$WORK/sum" scripts/examples/sum.c
+    within 60 mpirun.mpich -n 2 -genv LD_PRELOAD "$LIB" "$WORK/sum"
+    [ "$STATUS" -eq 0 ] && [ "$(grep -cx 'sum 10000' "$WORK/out")" -eq 2 ] &&
+        [ "$(grep -c "^sparseshim.*MPICH's mpirun has started 2 processes .* under Open MPI v" "$WORK/err")" -eq 1 ]
+    tap "$?" "a program of Open MPI under mpirun of MPICH: that its ranks have not met is said once"
+fi
 for ranks in 1 2; do
     OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=0 SPARSESHIM_ALGORITHM=ring preloaded "$ranks" fewcalls 4
     passed && ! grep -q "$singletons" "$WORK/err" && [ "$(counter calls.sparse)" -eq $((3 * ranks - 3)) ]
