@@ -26,11 +26,11 @@ bool cli_speaks_for_host(void);
  * begins with #! is run by python3. If it cannot, prints a message and returns the exit status. */
 int cli_become_program(const char *verb, int argc, char **argv);
 
-/* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on the variables of `set`,
- * lines "NAME=value"; NULL without memory. */
-char **cli_launcher_exports(char **argv, char *const *set, size_t sets);
+/* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on LD_PRELOAD and all
+ * SPARSESHIM_ variables of the environment; NULL without memory. */
+char **cli_launcher_exports(char **argv);
 /* Frees a copy. */
-void cli_launcher_free(char **command, char **argv, size_t sets);
+void cli_launcher_free(char **command, char **argv);
 
 /* Executes argv. If it cannot, prints a message and returns the exit status. */
 int cli_become(const char *verb, char **argv);

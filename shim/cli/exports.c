@@ -3,6 +3,7 @@
 #include "shim/cli/cli.h"
 
 #include <limits.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,36 +28,67 @@ static bool is_of_open_mpi(const char *program)
     return access(real, F_OK) == 0;
 }
 
-char **cli_launcher_exports(char **argv, char *const *set, size_t sets)
+/* Returns true if the command names the variable by an -x of its own. */
+static bool exports(char *const *argv, const char *name, size_t length)
 {
-    size_t count = 0, n = 0;
+    for (size_t i = 0; argv[i] != NULL && argv[i + 1] != NULL; i++)
+        if (strcmp(argv[i], "-x") == 0 && strncmp(argv[i + 1], name, length) == 0 &&
+            strchr("=", argv[i + 1][length]) != NULL)
+            return true;
+    return false;
+}
+
+/* Writes "-x NAME" for each variable to be handed on. Returns the number of words, or SIZE_MAX
+ * without memory. */
+static size_t add_exports(char **words, char *const *argv)
+{
+    static char option[] = "-x";
+    size_t n = 0;
+
+    for (char **variable = environ; *variable != NULL; variable++) {
+        size_t length = strcspn(*variable, "=");
+
+        if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 &&
+            (strncmp(*variable, "SPARSESHIM_", 11) != 0 || exports(argv, *variable, length)))
+            continue;
+        words[n++] = option;
+        words[n] = strndup(*variable, length);
+        if (words[n++] == NULL)
+            return SIZE_MAX;
+    }
+    return n;
+}
+
+char **cli_launcher_exports(char **argv)
+{
+    size_t count = 0, variables = 0, n;
     char **all;
 
     if (!is_of_open_mpi(argv[0]))
         return argv;
     while (argv[count] != NULL)
         count++;
-    all = calloc(count + 2 * sets + 1, sizeof *all);
+    while (environ[variables] != NULL)
+        variables++;
+    all = calloc(count + 2 * variables + 1, sizeof *all);
     if (all == NULL)
         return NULL;
-    all[n++] = argv[0];
-    for (size_t i = 0; i < sets; i++) {
-        all[n++] = "-x";
-        all[n] = strndup(set[i], strcspn(set[i], "="));
-        if (all[n++] == NULL) {
-            cli_launcher_free(all, argv, i);
-            return NULL;
-        }
+    all[0] = argv[0];
+    n = add_exports(all + 1, argv);
+    if (n == SIZE_MAX) {
+        cli_launcher_free(all, argv);
+        return NULL;
     }
-    memcpy(all + n, argv + 1, count * sizeof *all);
+    memcpy(all + 1 + n, argv + 1, count * sizeof *all);
     return all;
 }
 
-void cli_launcher_free(char **command, char **argv, size_t sets)
+void cli_launcher_free(char **command, char **argv)
 {
     if (command == NULL || command == argv)
         return;
-    for (size_t i = 0; i < sets; i++)
-        free(command[2 + 2 * i]);
+    /* The words behind the exports are those of argv. */
+    for (size_t i = 1; command[i] != NULL && command[i] != argv[1]; i += 2)
+        free(command[i + 1]);
     free(command);
 }

@@ -280,13 +280,13 @@ int cli_run(int argc, char **argv)
     char **command = NULL;
     if (status == CLI_OK) {
         warn_of_no_preload(argv[first]);
-        command = cli_launcher_exports(argv + first, r.set, r.sets);
+        command = cli_launcher_exports(argv + first);
     }
     if (command != NULL)
         status = r.dry ? show(&r, command) : cli_become("run", command);
     else if (status == CLI_OK)
         status = no_memory();
-    cli_launcher_free(command, argv + first, r.sets);
+    cli_launcher_free(command, argv + first);
     for (size_t i = 0; i < r.sets; i++)
         free(r.set[i]);
     free(r.set);

@@ -40,8 +40,8 @@ static size_t memory_limit(void)
     return shim.host_memory / 4 / (size_t)ranks_here();
 }
 
-/* Warns once of processes that the mpirun of another MPI library has started, so that each is a job of
- * one rank. A variable of their own library's launcher shows that they were started anew. */
+/* Warns once of processes that the mpirun of another MPI library has started, so that each is a job
+ * of one rank. A variable of their own library's launcher shows that they were started anew. */
 static void warn_of_singletons(void)
 {
     static const struct {

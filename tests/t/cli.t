@@ -118,9 +118,11 @@ subtest 'run in front of the mpirun of Open MPI hands its variables to other hos
         chmod 0755, "$dir/$_";
     }
     symlink 'orterun', "$dir/open/mpirun";
-    for ('open', 'open5') {
-        ($code, $out) = sh("'$cli' run -n --mode=observe -- '$dir/$_/mpirun' -n 2 ./app");
-        like($out, qr/^exec \S+mpirun -x SPARSESHIM_MODE -x LD_PRELOAD -n 2 \.\/app$/m, $_);
+    for my $mpirun ("$dir/open/mpirun", "$dir/open5/mpirun") {
+        ($code, $out) = sh("SPARSESHIM_REPORT=rank0 SPARSESHIM_SEED=5 '$cli' run -n --mode=observe -- '$mpirun' -x SPARSESHIM_SEED=7 -n 2 ./app");
+        my ($exported) = $out =~ /^exec \Q$mpirun\E (.*) -x SPARSESHIM_SEED=7 -n 2 \.\/app$/m;
+        is(join(' ', sort split / ?-x /, $exported // ''), ' LD_PRELOAD SPARSESHIM_MODE SPARSESHIM_REPORT',
+            "$mpirun: its options and those of the environment, but for an -x of the user's");
     }
     ($code, $out) = sh("'$cli' run -n -- '$dir/other/mpirun' -n 2 ./app");
     like($out, qr/^exec \S+mpirun -n 2 \.\/app$/m, 'other launchers hand on all variables');
