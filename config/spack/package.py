@@ -18,10 +18,11 @@ class Sparseshim(MakefilePackage):
 
     version("main", branch="main")
 
+    variant("bench", default=False, description="Build the MPI program that sparseshim bench runs")
     variant("cuda", default=False, description="Serve buffers in the memory of NVIDIA GPUs")
 
     depends_on("c", type="build")
-    depends_on("mpich", type="build")  # for sparseshim bench alone
+    depends_on("mpi", when="+bench")
     # The sparseshim command; the library needs libc alone.
     depends_on("elfutils")
     depends_on("python@3.9:", type=("build", "run"))
@@ -33,9 +34,10 @@ class Sparseshim(MakefilePackage):
     def arguments(self):
         spec = self.spec
         nvcc = spec["cuda"].prefix.bin.nvcc if spec.satisfies("+cuda") else ""
+        mpicc = spec["mpi"].prefix.bin.mpicc if spec.satisfies("+bench") else ""
         return [
             f"PREFIX={self.prefix}",
-            f"MPICC={spec['mpich'].prefix.bin.mpicc}",
+            f"MPICC={mpicc}",
             f"NVCC={nvcc}",
             "CLI_LIBS=-lelf",
         ]

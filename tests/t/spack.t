@@ -33,7 +33,7 @@ space = {"__file__": sys.argv[1], "__name__": "recipe"}
 exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), space)
 recipe = space["Sparseshim"]()
 print("base", type(recipe).__mro__[1].__name__)
-for variants in ((), ("+cuda",)):
+for variants in ((), ("+cuda",), ("+bench",)):
     recipe.spec, recipe.prefix = Spec(variants), "/opt/sparseshim"
     print("build", *variants, *recipe.build_targets, sep="\t")
     print("install", *variants, *recipe.install_targets, sep="\t")
@@ -44,17 +44,19 @@ within 30 python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$RE
 tap "$?" "the recipe is Python"
 within 30 python3 "$WORK/declared.py" "$RECIPE"
 cp "$WORK/out" "$WORK/declared"
-for line in 'base MakefilePackage' 'license BSD-3-Clause' 'depends_on mpich type=build' 'depends_on elfutils' \
+for line in 'base MakefilePackage' 'license BSD-3-Clause' 'depends_on mpi when=+bench' 'depends_on elfutils' \
     'depends_on cuda@12: type=build when=+cuda'; do
     grep -qxF "$line" "$WORK/declared"
     tap "$?" "it declares: $line"
 done
 grep -qP '^build\t.*\tNVCC=\t' "$WORK/declared" && grep -qP '^build\t\+cuda\t.*\tNVCC=/opt/cuda/bin/nvcc\t' "$WORK/declared"
 tap "$?" "nvcc with +cuda, none without"
+grep -qP '^build\tPREFIX.*\tMPICC=\t' "$WORK/declared" && grep -qP '^build\t\+bench\t.*\tMPICC=/opt/mpi/bin/mpicc\t' "$WORK/declared"
+tap "$?" "mpicc with +bench, none without: the library and the command need no MPI"
 for target in all install; do
     mapfile -t arguments < <(grep -P "^(build|install)\tPREFIX.*\t$target\$" "$WORK/declared" | cut -f 2- | tr '\t' '\n')
     within 60 make -n BUILD="$WORK/build" "${arguments[@]}"
-    [ "$STATUS" -eq 0 ] && grep -q -- '-lelf -lm' "$WORK/out"
+    [ "$STATUS" -eq 0 ] && grep -q -- '-lelf -lm' "$WORK/out" && ! grep -q bench_allreduce "$WORK/out"
     tap "$?" "make knows the target $target and takes the arguments"
 done
 
