@@ -43,3 +43,10 @@ int ss_launcher_local_rank(void)
 
     return first_of(names, sizeof names / sizeof *names);
 }
+
+const char *ss_launcher_advice(void)
+{
+    return ss_environment_number("OMPI_COMM_WORLD_SIZE", 0) > 0
+               ? "; Open MPI's mpirun hands a variable to other hosts by -x NAME"
+               : "";
+}

@@ -12,4 +12,8 @@ int ss_launcher_rank(void);
 /* Returns the rank among the job's ranks on this host; -1 if the launcher does not set it. */
 int ss_launcher_local_rank(void);
 
+/* Returns the end of a message about variables that some ranks lack: how the launcher hands them to
+ * other hosts, if it does not do so by itself; otherwise "". */
+const char *ss_launcher_advice(void);
+
 #endif

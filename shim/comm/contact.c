@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/base/fpenv.h"
+#include "core/base/launcher.h"
 #include "shim/comm/clock.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/partial_calls.h"
@@ -27,8 +28,8 @@ static int explain_wait(const struct shim_comm *c, double waited, char *text, si
         "communicator \"%s\" of %d ranks: rank %d has waited %.3g s for the others in its first "
         "eligible call; is the library preloaded on every rank, with the same "
         "SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE, and do all ranks call "
-        "the same collective with the same count, datatype and operator?",
-        c->name, c->size, c->rank, waited);
+        "the same collective with the same count, datatype and operator?%s",
+        c->name, c->size, c->rank, waited, ss_launcher_advice());
 }
 
 static void warn_of_waiting(const struct shim_comm *c, double waited)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/fpenv.h"
+#include "core/base/launcher.h"
 #include "shim/comm/partial_calls.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
@@ -21,8 +22,8 @@ void shim_tell_mismatch(const struct shim_comm *comm)
     shim_comm_differing(comm, differing, sizeof differing);
     shim_say(CFG_DEBUG_WARN,
              "communicator \"%s\" of %d ranks: %s must be equal on all ranks and is not; its calls "
-             "pass through",
-             comm->name, comm->size, differing);
+             "pass through%s",
+             comm->name, comm->size, differing, ss_launcher_advice());
 }
 
 /* If all ranks have the warning, the first one logs it. */

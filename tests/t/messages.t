@@ -39,6 +39,7 @@ my @parts = (
     ", if that came before the program's own operators",       # the end of "FUNCTION with a buffer in device memory, ..."
     'a byte of the file that this is linked into',            # not a message
     'not looked for: it is not known where this is',          # sparseshim info
+    '; Open MPI\'s mpirun hands a variable to other hosts by -x NAME', # the end of "... must be equal ..."
     ' (SPARSESHIM_TIMEOUT has ended the wait)',               # the end of "... has waited ..."
     ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."
     'measured in its first call',                             # DEBUG=info
