@@ -439,6 +439,12 @@ static bool asks_for_nonblocking(void)
     return asks;
 }
 
+static void name_mpirun(const struct check *c, char command[PATH_MAX])
+{
+    cli_mpirun_of(c->mpi != NOBODY ? c->deps.objects[c->mpi].path : "",
+                  c->family == FAMILY_OPEN_MPI ? "mpirun.openmpi" : "mpirun.mpich", command);
+}
+
 /* No communicator is ever met, whatever thread level the program asks for. */
 static bool only_posts(struct check *c)
 {
@@ -448,11 +454,12 @@ static bool only_posts(struct check *c)
         if (strncasecmp(reductions[k], "MPI_I", 5) != 0 &&
             first_caller(c, &reductions[k], 1) != NOBODY)
             return false;
-    char advice[PATH_MAX + 128];
+    char advice[2 * PATH_MAX + 128], mpirun[PATH_MAX];
+    name_mpirun(c, mpirun);
     snprintf(advice, sizeof advice,
-             "mpirun -n 8 sparseshim run --progress=watchdog %s, which raises the program to "
+             "%s -n 8 sparseshim run --progress=watchdog %s, which raises the program to "
              "MPI_THREAD_MULTIPLE",
-             c->asked);
+             mpirun, c->asked);
     return verdict(c, advice,
                    "%s calls only %s: nonblocking calls are taken over at MPI_THREAD_MULTIPLE and "
                    "behind an eligible blocking call, or with PROGRESS=watchdog",
@@ -462,8 +469,9 @@ static bool only_posts(struct check *c)
 
 static bool is_seen(struct check *c)
 {
-    char advice[PATH_MAX + 64];
-    snprintf(advice, sizeof advice, "mpirun -n 8 sparseshim run %s", c->asked);
+    char advice[2 * PATH_MAX + 64], mpirun[PATH_MAX];
+    name_mpirun(c, mpirun);
+    snprintf(advice, sizeof advice, "%s -n 8 sparseshim run %s", mpirun, c->asked);
     if (c->library)
         snprintf(advice, sizeof advice, "run the program that loads it under `sparseshim run`");
     c->seen = true;

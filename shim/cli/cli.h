@@ -2,6 +2,7 @@
 #ifndef SHIM_CLI_CLI_H
 #define SHIM_CLI_CLI_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,6 +26,10 @@ bool cli_speaks_for_host(void);
 /* Executes libexec/sparseshim/sparseshim-VERB, with argv[1] as its first argument. A file that
  * begins with #! is run by python3. If it cannot, prints a message and returns the exit status. */
 int cli_become_program(const char *verb, int argc, char **argv);
+
+/* Writes the command that starts programs of an MPI library, whose path is given: mpirun, if that
+ * one belongs to it; the one beside it; or the name by which Debian has it. */
+void cli_mpirun_of(const char *library, const char *debian, char command[PATH_MAX]);
 
 /* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on LD_PRELOAD and all
  * SPARSESHIM_ variables of the environment; NULL without memory. */

@@ -1,14 +1,43 @@
-/* Hands variables to ranks on other hosts. Open MPI's mpirun hands on those that -x names; the
- * launchers of other MPI libraries hand on all. */
+/* Names the launcher of an MPI library, and hands variables to ranks on other hosts. Open MPI's
+ * mpirun hands on those that -x names; the launchers of other MPI libraries hand on all. */
 #include "shim/cli/cli.h"
 
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "shim/cli/script.h"
+
+/* Returns true if the command starts the same file as mpirun does. */
+static bool is_plain_mpirun(const char *command)
+{
+    char path[PATH_MAX], real[PATH_MAX], plain[PATH_MAX];
+
+    return script_locate(command, path) && realpath(path, real) != NULL &&
+           script_locate("mpirun", path) && realpath(path, plain) != NULL &&
+           strcmp(real, plain) == 0;
+}
+
+void cli_mpirun_of(const char *library, const char *debian, char command[PATH_MAX])
+{
+    char path[PATH_MAX], real[PATH_MAX] = "";
+    char *slash;
+    int length;
+
+    if (realpath(library, real) != NULL && (slash = strrchr(real, '/')) != NULL) {
+        *slash = '\0';
+        slash = strrchr(real, '/');
+        *(slash != NULL ? slash : real) = '\0';
+    }
+    length = snprintf(command, PATH_MAX, "%s/bin/mpirun", real);
+    if (length >= PATH_MAX || access(command, X_OK) != 0)
+        snprintf(command, PATH_MAX, "%s", debian);
+    if (!script_locate(command, path) || is_plain_mpirun(command))
+        snprintf(command, PATH_MAX, "mpirun");
+}
 
 /* Returns true for orterun (Open MPI 4), prterun (5), and an mpirun beside Open MPI's ompi_info. */
 static bool is_of_open_mpi(const char *program)

@@ -314,9 +314,23 @@ subtest 'check sees an ordinary MPI program' => sub {
     verdict('./app', 0, qr/^verdict: calls would be seen: .*MPI_Allreduce/, 'mpicc program');
     like($out, qr/^program: +\.\/app, .*dynamically linked/m, 'dynamic');
     like($out, qr/^MPI: .*libmpi(ch)?\.so\.12.*MPICH ABI family/m, 'family');
-    like($out, qr/^what to do: mpirun -n 8 sparseshim run \.\/app$/m, 'the command to type');
+    like($out, qr/^what to do: \S*mpirun\S* -n 8 sparseshim run \.\/app$/m, 'the command to type');
     compiled("$mpicc -shared -fPIC app.c -o plugin.so");
     verdict('./plugin.so', 0, qr/would be seen: .*plugin\.so/, 'plugin');
+};
+
+subtest 'check names the mpirun of the MPI library' => sub {
+    mkdir "$dir/$_" for qw(ompi ompi/bin ompi/lib);
+    file('ompi/bin/mpirun', "#!/bin/sh\n");
+    chmod 0755, "$dir/ompi/bin/mpirun";
+    compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi.so.40 -o ompi/lib/libmpi.so.40");
+    compiled("gcc openapp.c ompi/lib/libmpi.so.40 -Wl,-rpath,'\$ORIGIN/ompi/lib' -o ownapp");
+    verdict('./ownapp', 0, qr/would be seen/, 'Open MPI');
+    my $root = abs_path("$dir/ompi");
+    like($out, qr/^what to do: \Q$root\E\/bin\/mpirun -n 8 sparseshim run \.\/ownapp$/m, 'the one beside the library');
+    local $ENV{PATH} = "$dir/ompi/bin:$ENV{PATH}";
+    verdict('./ownapp', 0, qr/would be seen/, 'in PATH');
+    like($out, qr/^what to do: mpirun -n 8 sparseshim run \.\/ownapp$/m, 'by its plain name');
 };
 
 subtest 'check names a profiler and the order' => sub {
@@ -491,7 +505,7 @@ C
     for my $program ('posts', 'multiple') {
         compiled("$mpicc $flags{$program} posts.c -o $program");
         verdict("./$program", 1, qr/calls only MPI_Iallreduce: /, $program);
-        my ($do) = $out =~ /^what to do: mpirun -n 8 sparseshim run (--progress=watchdog) \.\/$program, /m;
+        my ($do) = $out =~ /^what to do: \S*mpirun\S* -n 8 sparseshim run (--progress=watchdog) \.\/$program, /m;
         is($do, '--progress=watchdog', "$program: the remedy");
         is($taken->('', $program), 0, "$program: a run takes none over");
         cmp_ok($taken->('--progress=watchdog', $program), '>=', 3, "$program: and does with the remedy");
