@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Top-k with error feedback trains as dense does: one epoch of a network of 814,090 weights on
+# Top-k with error feedback trains as dense does: one epoch of a network of 203,530 weights on
 # Fashion-MNIST, SGD with momentum after the allreduce. Same options, seed and data for both runs.
+# With 128 hidden units top-k loses up to 2.05 points in three seeds, too much for a bar that a run
+# without residuals misses; with 1,024 both runs take four times as long.
 set -u
 SPARSESHIM_MIN_COUNT=65536
 . tests/t/lib.sh
@@ -9,11 +11,11 @@ SPARSESHIM_MIN_COUNT=65536
 PROGRAMS=$BUILD/tests/apps
 FOLDER=/usr/share/datasets/fashion-mnist
 STEPS=469
-OPTIONS=(fmnist --epochs 1 --batch 128 --lr 0.02 --seed 1 --progress 0)
+OPTIONS=(fmnist --epochs 1 --hidden 256 --batch 128 --lr 0.02 --seed 1 --progress 0)
 
 # How far the accuracy may lie below the dense one, in points of 10,000 test images. Seeds 1, 2 and
-# 3 lost 0.88, 0.62 and 0.92 from 86.35, 86.19 and 86.26. Without residuals seed 1 loses 3.3.
-BAR=1.5
+# 3 lost 0.72, 1.28 and 0.79 from 85.14, 85.57 and 85.48. Without residuals seed 1 loses 2.7.
+BAR=2
 
 if [ ! -e "$FOLDER/train-images-idx3-ubyte.gz" ]; then
     skip "fmnist" "$FOLDER is missing; Debian's package is dataset-fashion-mnist"
@@ -32,7 +34,7 @@ trained "top 8 of every 512"
 accuracy=$(value accuracy)
 echo "accuracy $accuracy, dense $dense, at most $BAR points less are allowed" >>"$WORK/err"
 awk -v a="${accuracy:-0}" -v d="${dense:-1}" -v bar="$BAR" \
-    'BEGIN { exit !(d > 0.85 && a > d - bar / 100) }'
+    'BEGIN { exit !(d > 0.84 && a > d - bar / 100) }'
 tap "$?" "top 8 of every 512: accuracy as with dense"
 
 # What is selected is 8/512 = 0.0156 of the elements; all calls but the first few are registered.
