@@ -209,19 +209,19 @@ static void exact_for_any_p_type_operator_and_input(void **state)
 {
     (void)state;
     for (int size = 2; size <= 9; size++)
-        sweep_size(size, 6, SIZE_MAX);
+        sweep_size(size, 12, SIZE_MAX);
 }
 
 static void exact_for_many_ranks(void **state)
 {
     (void)state;
-    sweep_size(16, 12, SIZE_MAX);
+    sweep_size(16, 24, SIZE_MAX);
     sweep_size(31, 24, SIZE_MAX);
     sweep_size(64, 100, 1100);
 }
 
 /* Streams of more chunks than there are send slots, where a send is done only when received: 33
- * chunks from 2^20 elements on. */
+ * chunks from 2^20 elements on. Three ranks have the densest input alone. */
 static void long_vectors_do_not_stall(void **state)
 {
     static const double dense[] = {0.01, 0.6, 1};
@@ -230,7 +230,7 @@ static void long_vectors_do_not_stall(void **state)
     (void)state;
     for (int size = 2; size <= 3; size++)
         for (int a = SS_AUTO; a < SS_OKTOPK; a++)
-            for (size_t d = 0; d < LENGTH(dense); d++) {
+            for (size_t d = size == 3 ? 2 : 0; d < LENGTH(dense); d++) {
                 struct input in = {.size = size,
                                    .type = d == 1 ? SS_I64 : SS_F32,
                                    .op = SS_SUM,
@@ -284,7 +284,7 @@ static void many_ranks_do_not_stall(void **state)
  * slots and windows hold. */
 static void long_parts_of_many_ranks_do_not_stall(void **state)
 {
-    enum { P = 50 };
+    enum { P = 35 };
     static const enum ss_algorithm algorithms[] = {SS_SPLIT_ALLGATHER, SS_DSAR};
     const size_t n = (size_t)P * 33000;
 
@@ -323,7 +323,7 @@ static void any_sequence_of_calls_stays_exact(void **state)
     long sparse = 0, native = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 32; seed++) {
         int size = 2 + (int)(seed % 8);
         struct ss_settings settings = {.algorithm = SS_AUTO, .alpha = -1, .beta = -1};
 
@@ -363,8 +363,8 @@ static void any_sequence_of_calls_stays_exact(void **state)
         native += w.native;
         work_close(&w);
     }
-    assert_true(sparse > 1000);
-    assert_true(native > 100);
+    assert_true(sparse > 500);
+    assert_true(native > 50);
 }
 
 /* Each rank contributes values[r] at element 7 of n; the result of the forced algorithm, or the
