@@ -157,7 +157,7 @@ static void work_space_does_not_grow_over_a_thousand_calls(void **state)
                    (struct input){.size = 5,
                                   .type = SS_F32,
                                   .op = SS_SUM,
-                                  .n = 3000,
+                                  .n = 1000,
                                   .density = 0.05,
                                   .place = UNIFORM,
                                   .values = ORDINARY},
@@ -205,7 +205,7 @@ static void counts_that_creep_up_cost_few_allocations(void **state)
                    (struct input){.size = 4,
                                   .type = SS_F32,
                                   .op = SS_SUM,
-                                  .n = 20000,
+                                  .n = 7000,
                                   .place = UNIFORM,
                                   .values = ORDINARY},
                    &settings);
@@ -235,14 +235,14 @@ static void check_bound(enum place place, double beta)
             for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
                 struct ss_settings settings = {
                     .algorithm = (enum ss_algorithm)a, .alpha = 1e-6, .beta = beta};
-                double n = 600000, most = size * densities[d] * n;
+                double n = 200000, most = size * densities[d] * n;
                 double bound = (most < n ? most : n) + n / size;
 
                 calls_open(&k,
                            (struct input){.size = size,
                                           .type = SS_F32,
                                           .op = SS_SUM,
-                                          .n = 600000,
+                                          .n = 200000,
                                           .density = densities[d],
                                           .place = place,
                                           .values = ORDINARY,
