@@ -104,11 +104,12 @@ struct row {
     ROW(oktopk, name, RANKS(2, 7, 5), .who = EVEN, .before = calls, .waits = true),                \
         ROW(balanced, name, RANKS(2, 7, 5), .who = EVEN, .before = calls + 1, .waits = true)
 static const struct row matrix[] = {
-    ROW(exact, REFUSED, RANKS(2, 6, 1), .who = EACH, .waits = true),
+    ROW(exact, REFUSED, RANKS(2, 4, 1), .who = EACH, .waits = true),
+    ROW(exact, REFUSED, RANKS(6, 6, 1), .who = EVEN, .waits = true), /* three hosts */
     ROW(measured, REFUSED, RANKS(2, 6, 1), .who = EACH, .waits = true, .about = 40),
     ROW(measured, LOST, RANKS(2, 4, 1), .who = SECOND, .about = 20),
     ROW(exact, REFUSED, RANKS(2, 4, 1), .who = SECOND, .longer = true, .waits = true, .about = 10),
-    ROW(exact, DAMAGED, RANKS(2, 6, 1), .who = MIDDLE),
+    ROW(exact, DAMAGED, RANKS(2, 6, 2), .who = MIDDLE),
     ROW(exact, LOST, RANKS(2, 6, 1), .who = SECOND),
     ROW(exact, STARVED, RANKS(2, 6, 1), .who = EACH, .waits = true),
     ROW(exact, STARVED, RANKS(2, 6, 1), .who = MIDDLE, .longer = true, .waits = true),
@@ -131,7 +132,7 @@ static const struct row matrix[] = {
     ROW(balanced, STARVED, RANKS(7, 7, 1), .who = EACH, .before = 2, .waits = true,
         .gone = ARENA | MARKS | IDX_0 | IDX_1 | IDX_2),
     ROW(gtopk, REFUSED, RANKS(2, 7, 1), .who = EACH, .waits = true),
-    ROW(gtopk, DAMAGED, RANKS(2, 7, 1), .who = EACH, .waits = true),
+    ROW(gtopk, DAMAGED, RANKS(2, 7, 1), .who = EVEN, .waits = true),
     ROW(gtopk, LOST, RANKS(2, 7, 1), .who = EACH, .waits = true),
     ROW(gtopk, STARVED, RANKS(2, 7, 1), .who = EACH),
 

@@ -10,12 +10,14 @@
 
 #include <cmocka.h>
 
+#define SIM_JOB_RANKS 7 /* most; a job is cleared for each fault, 32 KiB a rank */
+
 #include "core/coll/rows.h"
 #include "tests/unit/support/kind_job.h"
 
 /* Elements of an exact call, of a lossy one, and of one whose streams have several chunks. The
  * first and the last are multiples of every number of ranks up to 6. */
-enum { N = 720, LOSSY_N = 1500, LONG = 110040, MOST = 7 };
+enum { N = 720, LOSSY_N = 1500, LONG = 110040, MOST = SIM_JOB_RANKS };
 
 /* The call to make. */
 struct subject {
