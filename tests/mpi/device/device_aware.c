@@ -1,7 +1,7 @@
 /* Calls under an MPI library that takes device memory (tests/preload/cuda_takes.c): with buffers in
  * device memory on all ranks, on some, and on none.
  *
- * blocking     sums and gathers, each with every mixture of buffers
+ * blocking [N] sums and gathers, each with every mixture of buffers; the longest of N elements
  * nonblocking  the same, two at a time, with a blocking sum behind them
  * steps        sums of one gradient: buffers of the host, then of a device on one rank in turn
  * alone        every call has buffers of the host */
@@ -12,12 +12,12 @@
 #include "tests/mpi/support/input.h"
 #include "tests/mpi/support/tap.h"
 
-enum { ELEMENTS = 1200000, SHORT = 5000, STEPS = 24, ROUNDS = 6 };
+enum { SHORT = 5000, STEPS = 24, ROUNDS = 6 };
 enum call { ALLREDUCE, REDUCE_SCATTER, REDUCE, GATHER, CALLS };
 static const char *const names[CALLS] = {"allreduce", "reduce_scatter_block", "reduce",
                                          "allgather"};
 
-static int rank, size;
+static int rank, size, elements = 1200000; /* more than a piece of 4 MiB */
 static uint64_t seed = 1;
 static float *host[2], *input, *result, *expected;
 static char *device[2];
@@ -105,7 +105,7 @@ static bool one(enum call call, int n, bool in, bool out, bool waits)
 static void mixtures(bool waits)
 {
     for (enum call call = 0; call < CALLS; call++) {
-        const int most = call == ALLREDUCE || call == REDUCE ? ELEMENTS : ELEMENTS / size;
+        const int most = call == ALLREDUCE || call == REDUCE ? elements : elements / size;
         bool all = true, some = true, none = true;
 
         for (int i = 0; i < ROUNDS; i++) {
@@ -129,7 +129,7 @@ static void blocking(void)
 
 static void nonblocking(void)
 {
-    (void)one(ALLREDUCE, ELEMENTS, false, false, false);
+    (void)one(ALLREDUCE, elements, false, false, false);
     mixtures(true);
 }
 
@@ -176,7 +176,7 @@ static void alone(void)
     bool right = true;
 
     for (int i = 0; i < STEPS; i++)
-        right = one(ALLREDUCE, i < 2 ? ELEMENTS : ELEMENTS / 20, false, false, false) && right;
+        right = one(ALLREDUCE, i < 2 ? elements : elements / 20, false, false, false) && right;
     tap_ok(right, "sums");
 }
 
@@ -190,11 +190,14 @@ int main(int argc, char **argv)
     const char *mode = argc > 1 ? argv[1] : "blocking";
     size_t room;
 
+    if (argc > 2)
+        elements = atoi(argv[2]);
+
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     tap_begin(MPI_COMM_WORLD);
-    room = ((size_t)ELEMENTS + SHORT) * (size_t)size * sizeof(float);
+    room = ((size_t)elements + SHORT) * (size_t)size * sizeof(float);
     cuda_open();
     for (int i = 0; i < 2; i++) {
         host[i] = malloc(room);
