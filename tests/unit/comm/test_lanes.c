@@ -196,7 +196,7 @@ static void a_residual_outlives_lanes_that_never_recur(void **state)
         draw(&t, 0, (uint64_t)step, 1);
         assert_int_equal(call(&t, 0, step % 2), SS_OK);
         if (step % 4 == 3)
-            pass_by(&t, SMALL + (size_t)step * 100, 2 * SS_LANES);
+            pass_by(&t, SMALL + (size_t)step * 100, SS_LANES + 100);
         for (int r = 0; r < P; r++)
             assert_non_null(tensor_of(&t, r, 0)->residual.values.data);
     }
@@ -213,7 +213,7 @@ static void where_all_lanes_hold_residuals_new_ones_are_exact(void **state)
     training_open(&t, "count=1:,site=*:calls=1", settings_of(SS_SPLIT_ALLGATHER));
     draw(&t, 0, 0, 1);
     assert_int_equal(call(&t, 0, false), SS_OK);
-    pass_by(&t, SMALL, 2 * SS_LANES);
+    pass_by(&t, SMALL, SS_LANES + 100);
     for (int r = 0; r < P; r++) {
         size_t residuals = 0;
         for (struct ss_tensor *x = ss_tensors_first(t.job.comm[r]->tensors); x; x = x->next)
