@@ -288,7 +288,7 @@ def surroundings(calls, signature):
 
 def unlike(looks, lag):
     """How much calls differ from those `lag` before, in size and in the shape of their energy."""
-    return mean(sum((a - b) ** 2 for a, b in zip(before.shape, now.shape)) + min(abs(now.level - before.level), 4) / 4
+    return mean(math.dist(before.shape, now.shape) ** 2 + min(abs(now.level - before.level), 4) / 4
                 for before, now in zip(looks, looks[lag:]))
 
 

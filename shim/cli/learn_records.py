@@ -32,7 +32,7 @@ class Sample:
         sketch.frombytes(data[at:at + 2 * SKETCH])
         self.blocks = [share / SHARE for share in shares[:BLOCKS]]
         self.groups = [share / SHARE for share in shares[BLOCKS:]]
-        length = math.sqrt(sum(x * x for x in sketch)) or 1.0
+        length = math.hypot(*sketch) or 1.0
         self.sketch = [x / length for x in sketch]
         self.finite = not flags & NOT_FINITE
 
