@@ -36,8 +36,8 @@ for how in ("allreduce", "iallreduce", "alltoall16", "operator16"):
 main()
 SUMS
 
-# learns NAME ARGUMENT...: most calls of the gradients are lossy, and the training learns.
 GPT=tests/apps/gpt.py
+# learns NAME ARGUMENT...: most calls of the gradients are lossy, and the training learns.
 learns() {
     rm -rf "$WORK/report"
     PYTHONPATH=$WORK/path:tests/apps SPARSESHIM_MODE=topk SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$WORK/report \
