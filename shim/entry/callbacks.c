@@ -210,10 +210,8 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
     return err;
 }
 
-int shim_comm_idup(shim_comm_idup_fn *next, uintptr_t comm, void *made, void *request)
+int shim_comm_copied(uintptr_t comm, int err)
 {
-    const int err = next(comm, made, request);
-
     if (err != MPI_SUCCESS || shim_abi.kind != SHIM_ABI_OPEN_MPI || !shim_prepare())
         return err;
     return shim_comm_leave_out(shim_abi_word(comm));

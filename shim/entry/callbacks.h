@@ -40,11 +40,12 @@ int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *valu
 int shim_type_set_attr(shim_set_attr_fn *next, uintptr_t type, int keyval, void *value);
 int shim_comm_free(shim_comm_free_fn *next, void *comm);
 
-/* Passes MPI_Comm_idup to `next`. While Open MPI (4.1, 5.0) copies a communicator, it takes the
- * messages of the copy for those of later nonblocking collectives and copies on the same one. A
- * first contact makes both, so a communicator that is copied before its first contact passes
- * through. All ranks agree on that, since they make the collectives of a communicator in one order.
+/* Sees an MPI_Comm_idup or MPI_Comm_idup_with_info that has returned `err`. While Open MPI
+ * (4.1, 5.0) copies a communicator, it takes the messages of the copy for those of later
+ * nonblocking collectives and copies on the same one. A first contact makes both, so a communicator
+ * that is copied before its first contact passes through. All ranks agree on that, since they make
+ * the collectives of a communicator in one order.
  */
-int shim_comm_idup(shim_comm_idup_fn *next, uintptr_t comm, void *made, void *request);
+int shim_comm_copied(uintptr_t comm, int err);
 
 #endif

@@ -376,3 +376,11 @@ int shim_large_ireduce_scatter_c(const void *send, void *recv, const int64_t *co
                                     request ? &p.handle : NULL);
     return post_end(&p, err, request);
 }
+
+/* ---- communicators ---- */
+
+int shim_large_comm_idup_info(uintptr_t comm, uintptr_t info, void *made, void *request)
+{
+    (void)info;
+    return shim.next.comm_idup(comm, made, request);
+}

@@ -1,7 +1,7 @@
-/* Stand-ins for the wrapped functions that end in _c if the MPI library lacks them (MPICH before
- * 4.0, Open MPI 4 and 5), since a program that looks up such a name finds this library's. A call
- * whose counts and displacements fit an int goes to the function without _c. Handles are words of
- * any MPI. */
+/* Stand-ins for the wrapped functions of MPI 4 if the MPI library lacks them (MPICH before 4.0,
+ * Open MPI 4 and 5), since a program that looks up such a name finds this library's. A call whose
+ * counts and displacements fit an int goes to the function without _c. Handles are words of any
+ * MPI. */
 #ifndef SHIM_MPI_LARGE_H
 #define SHIM_MPI_LARGE_H
 
@@ -43,6 +43,9 @@ shim_allgather_c_fn shim_large_allgather_c;
 shim_iallgather_c_fn shim_large_iallgather_c;
 shim_allgatherv_c_fn shim_large_allgatherv_c;
 shim_iallgatherv_c_fn shim_large_iallgatherv_c;
+
+/* Calls MPI_Comm_idup instead, which ignores the hints, as MPI allows. */
+shim_comm_idup_info_fn shim_large_comm_idup_info;
 
 /* Calls PMPI_Iallgatherv instead. */
 shim_iallgatherv_c_fn shim_large_pmpi_iallgatherv_c;

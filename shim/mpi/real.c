@@ -183,8 +183,11 @@ bool shim_real_find_next(void)
         next.member = shim_large_##member;                                                         \
     else                                                                                           \
         memcpy(&next.member, &lacking, sizeof lacking);                                            \
-    if (all.count > 0)                                                                             \
-        find_wrapped(&all, &next.member, #name);
+    pmpi.member = next.member;                                                                     \
+    if (all.count > 0) {                                                                           \
+        find_wrapped(&all, &next.member, #name);                                                   \
+        find_below(&all, &pmpi.member, #name);                                                     \
+    }
     SHIM_WRAPPED_PLAIN(SHIM_FIND)
     SHIM_WRAPPED_LARGE(SHIM_FIND_LARGE)
 #undef SHIM_FIND

@@ -53,6 +53,7 @@ typedef int shim_op_create_fn(void *function, int commute, void *op);
 typedef int shim_keyval_fn(void *copy, void *delete, int *keyval, void *extra);
 typedef int shim_comm_free_fn(void *comm);
 typedef int shim_comm_idup_fn(uintptr_t comm, void *made, void *request);
+typedef int shim_comm_idup_info_fn(uintptr_t comm, uintptr_t info, void *made, void *request);
 typedef int shim_set_attr_fn(uintptr_t comm, int keyval, void *value);
 typedef int shim_pcontrol_fn(int, ...);
 typedef int shim_init_fn(int *, char ***);
@@ -84,7 +85,7 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
                                       uintptr_t, void *request);
 
 /* The wrapped functions: member of struct shim_next, type, name. An MPI library before MPI 4 lacks
- * those of large counts (shim/mpi/large.h). */
+ * these (shim/mpi/large.h). */
 #define SHIM_WRAPPED_LARGE(X)                                                                      \
     X(allreduce_c, shim_allreduce_c_fn, MPI_Allreduce_c)                                           \
     X(iallreduce_c, shim_iallreduce_c_fn, MPI_Iallreduce_c)                                        \
@@ -99,7 +100,8 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
     X(iscan_c, shim_iallreduce_c_fn, MPI_Iscan_c)                                                  \
     X(iexscan_c, shim_iallreduce_c_fn, MPI_Iexscan_c)                                              \
     X(ireduce_block_c, shim_iallreduce_c_fn, MPI_Ireduce_scatter_block_c)                          \
-    X(ireduce_scatter_c, shim_ireduce_scatter_c_fn, MPI_Ireduce_scatter_c)
+    X(ireduce_scatter_c, shim_ireduce_scatter_c_fn, MPI_Ireduce_scatter_c)                         \
+    X(comm_idup_info, shim_comm_idup_info_fn, MPI_Comm_idup_with_info)
 #define SHIM_WRAPPED_PLAIN(X)                                                                      \
     X(allreduce, shim_allreduce_fn, MPI_Allreduce)                                                 \
     X(iallreduce, shim_iallreduce_fn, MPI_Iallreduce)                                              \

@@ -41,12 +41,12 @@ awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
         MPI_Testall MPI_Waitany MPI_Testany MPI_Waitsome MPI_Testsome MPI_Op_create \
         MPI_Op_free PMPI_Op_free MPI_Start MPI_Startall MPI_Type_set_attr \
         MPI_Comm_create_keyval MPI_Keyval_create MPI_Type_create_keyval MPI_Comm_set_attr \
-        MPI_Attr_put MPI_Comm_free MPI_Comm_disconnect MPI_Comm_idup
+        MPI_Attr_put MPI_Comm_free MPI_Comm_disconnect MPI_Comm_idup MPI_Comm_idup_with_info
     # Names that Open MPI's Fortran libraries call.
     printf 'PMPI_%s\n' Allreduce Iallreduce Allgather Iallgather Allgatherv Iallgatherv \
         Reduce_scatter_block Reduce Ireduce Iscan Iexscan Ireduce_scatter_block Ireduce_scatter \
         Pcontrol Query_thread Cancel Request_free Op_create Start Startall Comm_free \
-        Comm_disconnect Comm_idup Wait Test Waitall Testall Waitany Testany Waitsome Testsome
+        Comm_disconnect Comm_idup Comm_idup_with_info Wait Test Waitall Testall Waitany Testany Waitsome Testsome
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h
 } | sort -u >"$WORK/allowed"
 result=0

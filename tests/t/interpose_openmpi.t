@@ -27,7 +27,7 @@ same() {
     passed || result=1
     preloaded 3 "$@"
     passed && diff "$WORK/bare" "$WORK/out" >>"$WORK/err" && sparse_calls "$least" || result=1
-    tap "$result" "$NAME, $1: the same output bare and preloaded, and at least $least sparse calls"
+    tap "$result" "$NAME, $*: the same output bare and preloaded, and at least $least sparse calls"
 }
 
 # serves FLAVOUR COMPILER NAME
@@ -42,6 +42,7 @@ serves() {
     same 2 comms
     SPARSESHIM_ALGORITHM=ring same 200 churn 100
     same 60 copied # first contacts while MPI_Comm_idup copies a communicator
+    same 60 copied info
     same 10 special
     same 1 threads
     same 2 attributes
