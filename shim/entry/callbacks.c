@@ -119,6 +119,14 @@ int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, i
     return err;
 }
 
+void shim_fortran_key(bool has_callbacks)
+{
+    if (!concerns_us() || !has_callbacks)
+        return;
+    atomic_store(&shim.callbacks, true);
+    atomic_store(&shim.deleters, true);
+}
+
 int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value)
 {
     const MPI_Comm handle = (MPI_Comm)shim_abi_word(comm);

@@ -36,6 +36,8 @@ void shim_callbacks_operator(uintptr_t op);
 int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *op);
 int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, int *keyval,
                 void *extra);
+/* Records a key of a Fortran program under Open MPI, with callbacks of the program or without. */
+void shim_fortran_key(bool has_callbacks);
 int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value);
 int shim_type_set_attr(shim_set_attr_fn *next, uintptr_t type, int keyval, void *value);
 int shim_comm_free(shim_comm_free_fn *next, void *comm);

@@ -3,8 +3,8 @@
  * these libraries. Calls of others, among them the MPI library itself and profilers, go to the MPI
  * library at once, and so does every call under another MPI library.
  *
- * Open MPI's Fortran libraries make keys and set attributes by inner functions of libmpi, which are
- * not seen. */
+ * Open MPI's Fortran libraries make keys and set attributes by inner functions of libmpi. Those
+ * that make keys are exported as well. */
 #include <link.h>
 #include <string.h>
 
@@ -21,6 +21,7 @@ EXPORT shim_op_create_fn PMPI_Op_create;
 EXPORT shim_comm_free_fn PMPI_Comm_free, PMPI_Comm_disconnect;
 EXPORT shim_query_thread_fn PMPI_Query_thread;
 EXPORT shim_request_fn PMPI_Cancel, PMPI_Request_free;
+EXPORT shim_fortran_key_fn ompi_attr_create_keyval_aint, ompi_attr_create_keyval_fint;
 
 /* ---- who calls ---- */
 
@@ -309,4 +310,27 @@ int PMPI_Request_free(void *request)
 {
     return FROM_FORTRAN ? shim_request_call(shim.pmpi.request_free, request, false)
                         : shim.pmpi.request_free(request);
+}
+
+/* ---- keys ---- */
+
+/* Returns true for a callback that does not come from the MPI library. */
+static bool is_of_program(const void *callback)
+{
+    return callback && !shim_is_of_fortran(callback);
+}
+
+int ompi_attr_create_keyval_aint(int kind, void *copy, void *delete, int *keyval, intptr_t extra,
+                                 int flags, void *bindings)
+{
+    shim_fortran_key(is_of_program(copy) || is_of_program(delete));
+    return shim.next.fortran_key_aint(kind, copy, delete, keyval, extra, flags, bindings);
+}
+
+/* For MPI_Keyval_create of MPI 1. */
+int ompi_attr_create_keyval_fint(int kind, void *copy, void *delete, int *keyval, intptr_t extra,
+                                 int flags, void *bindings)
+{
+    shim_fortran_key(is_of_program(copy) || is_of_program(delete));
+    return shim.next.fortran_key_fint(kind, copy, delete, keyval, extra, flags, bindings);
 }

@@ -52,6 +52,9 @@ typedef int shim_reduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t
 typedef int shim_op_create_fn(void *function, int commute, void *op);
 typedef int shim_keyval_fn(void *copy, void *delete, int *keyval, void *extra);
 typedef int shim_comm_free_fn(void *comm);
+/* Open MPI's, behind the keys of Fortran. */
+typedef int shim_fortran_key_fn(int kind, void *copy, void *delete, int *keyval, intptr_t extra,
+                                int flags, void *bindings);
 typedef int shim_comm_idup_fn(uintptr_t comm, void *made, void *request);
 typedef int shim_comm_idup_info_fn(uintptr_t comm, uintptr_t info, void *made, void *request);
 typedef int shim_set_attr_fn(uintptr_t comm, int keyval, void *value);
@@ -149,6 +152,8 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
     X(attr_put, shim_set_attr_fn, MPI_Attr_put)                                                    \
     X(comm_free, shim_comm_free_fn, MPI_Comm_free)                                                 \
     X(comm_disconnect, shim_comm_free_fn, MPI_Comm_disconnect)                                     \
+    X(fortran_key_aint, shim_fortran_key_fn, ompi_attr_create_keyval_aint)                         \
+    X(fortran_key_fint, shim_fortran_key_fn, ompi_attr_create_keyval_fint)                         \
     X(comm_idup, shim_comm_idup_fn, MPI_Comm_idup)                                                 \
     X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
 #define SHIM_WRAPPED(X) SHIM_WRAPPED_PLAIN(X) SHIM_WRAPPED_LARGE(X)

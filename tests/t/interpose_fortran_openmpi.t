@@ -52,6 +52,9 @@ for progress in watchdog thread; do
     SPARSESHIM_PROGRESS=$progress open_preloaded "$LIB" "$WORK/nb_mpif"
     tap_taken "nb_mpif with PROGRESS=$progress: nonblocking calls are taken over, and sparse" 15 15
 done
+program ftn_callbacks 14
+SPARSESHIM_PROGRESS=watchdog open_preloaded "$LIB" "$WORK/ftn_callbacks" nonblocking
+tap_passed "ftn_callbacks of nonblocking calls alone: no thread of the library runs a copy function"
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=4096 open_preloaded "$LIB" -x SPARSESHIM_MODE -x SPARSESHIM_REGISTER "$WORK/ftn_mpi"
 # shellcheck disable=SC2119 # all of them
 [ "$(tensors)" -ge 4 ]
