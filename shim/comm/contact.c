@@ -353,8 +353,9 @@ static int establish(struct shim_comm *c, bool ok)
 
 /* ---- which communicator it is ---- */
 
-/* Finds size, rank, name and group. Returns false for a single rank and for an
- * intercommunicator. */
+/* Finds size, rank, name and group. Returns false for a single rank, for an intercommunicator, and
+ * under Open MPI for ranks of several worlds: if mpirun of Open MPI 5 preloads a program, processes
+ * that the program spawns run without the library. */
 static bool examine(struct shim_comm *c)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -369,6 +370,10 @@ static bool examine(struct shim_comm *c)
     }
     c->within_world =
         shim.sessions || c->handle == MPI_COMM_WORLD || shim_comm_within_world(c->group, c->size);
+    if (!c->within_world && shim_abi.kind == SHIM_ABI_OPEN_MPI) {
+        shim_real.Group_free(&c->group);
+        return false;
+    }
     if (shim_real.Comm_get_name(c->handle, name, &len) == MPI_SUCCESS)
         snprintf(c->name, sizeof c->name, "%.*s", (int)sizeof c->name - 1, name);
     return true;

@@ -36,7 +36,7 @@ serves() {
     use_flavour "$1"
     PROGRAMS=$WORK/$1
     mkdir "$PROGRAMS"
-    build "$2" smoke churn comms copied special threads attributes kinds nb_complete nb_own nb_threads
+    build "$2" smoke churn comms copied special threads attributes kinds nb_complete nb_own nb_threads edge_process
     tap "$?" "$NAME: the programs compile"
     same 40 smoke
     same 2 comms
@@ -52,6 +52,10 @@ serves() {
     tap_taken "$NAME: nonblocking calls end by every call that completes" 70 5
     preloaded 3 nb_threads
     tap_passed "$NAME: and in several threads" 5
+    # Of Open MPI 5, mpirun preloads nothing into processes that the program spawns.
+    EDGE_COUNT=1000 preloaded 2 edge_process spawn
+    [ "$STATUS" -eq 0 ] && [ "$(grep -c 'merged sums yes' "$WORK/out")" -eq 8 ] && sparse_calls 2
+    tap "$?" "$NAME: sums with spawned processes pass through, those of one world are served"
     export SPARSESHIM_MIN_COUNT=65536 SPARSESHIM_ALGORITHM=split_allgather LIMIT=40
     preloaded 2 nb_own operator allreduce 0
     tap_taken "$NAME: an operator is made while a sum is under way" 2 4
