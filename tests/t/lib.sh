@@ -9,16 +9,21 @@ case $BUILD in
 esac
 LIB=$BUILD/libsparseshim.so
 # FLAVOUR is the MPI library that programs are built and run with: mpich (Debian's), abi (MPICH of
-# PyPI by libmpi_abi), openmpi4 (Debian's), openmpi5 (of PyPI). tests/t/other_mpi lists the tests that
-# are skipped under the others than mpich.
+# PyPI by libmpi_abi), mpich5 (the same by libmpi), openmpi4 (Debian's), openmpi5, mpich3 (of PyPI).
+# tests/t/other_mpi lists the tests that are skipped under the others than mpich.
 FLAVOUR=${FLAVOUR:-mpich}
 # use_flavour NAME: the programs that follow run with it, and are in $BUILD/tests/NAME.
 use_flavour() {
-    PROGRAMS=$BUILD/tests/${1/#mpich/mpi}
+    PROGRAMS=$BUILD/tests/$1
     case $1 in
-    abi)
+    mpich) PROGRAMS=$BUILD/tests/mpi ;;
+    abi | mpich5)
         MPIRUN=$BUILD/abi-venv/bin/mpiexec
         export MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=1000000000
+        ;;
+    mpich3)
+        MPIRUN=$BUILD/mpich3-venv/bin/mpiexec
+        export MPIR_CVAR_POLLS_BEFORE_YIELD=1
         ;;
     openmpi4)
         MPIRUN=$PWD/tests/t/open-mpirun

@@ -311,12 +311,23 @@ static void make_communicator(struct program *p)
     p->used[slot] = true;
 }
 
+/* Open MPI (4.1, 5.0) crashes if a communicator is freed while a collective is in flight on it. */
+static void complete_before_free(struct program *p)
+{
+#ifdef OPEN_MPI
+    complete_some(p, true);
+#else
+    (void)p;
+#endif
+}
+
 static void free_communicator(struct program *p)
 {
     int slot = draw_slot(p);
 
     if (slot == 0)
         return;
+    complete_before_free(p);
     trace(p, "slot %d is freed", slot);
     MPI_Comm_free(&p->comm[slot]);
     p->used[slot] = false;
@@ -368,6 +379,7 @@ static bool run(uint64_t seed, int steps, bool traced)
     nb_within(LIMIT, "program of seed %llu, after its last step", (unsigned long long)seed);
     if (draw(p, 2))
         complete_some(p, true);
+    complete_before_free(p);
     for (int slot = 1; slot < SLOTS; slot++)
         if (p->used[slot])
             MPI_Comm_free(&p->comm[slot]);

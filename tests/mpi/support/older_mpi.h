@@ -1,5 +1,5 @@
-/* The functions of large counts for an MPI library without them (Open MPI 4 and 5): included before
- * everything else when programs are built for one. Counts of tests fit an int. */
+/* The functions of large counts for an MPI library without them (Open MPI, MPICH 3): included
+ * before everything else when programs are built for one. Counts of tests fit an int. */
 #ifndef TESTS_MPI_SUPPORT_OLDER_MPI_H
 #define TESTS_MPI_SUPPORT_OLDER_MPI_H
 
@@ -21,11 +21,22 @@
 #define MPI_Alltoall_c              MPI_Alltoall
 #define MPI_Ialltoall_c             MPI_Ialltoall
 
-/* Open MPI 4 has persistent collectives as an extension, and no sessions: no test begins one. */
+/* Open MPI 4 has persistent collectives as an extension, and no sessions: a test that begins one
+ * gets an error. MPICH 3 has neither. */
 #ifndef MPI_SESSION_NULL
+#ifdef OPEN_MPI
 #include <mpi-ext.h>
 #define MPI_Allreduce_init MPIX_Allreduce_init
-#define MPI_SESSION_NULL   NULL
+#else
+static inline int MPI_Allreduce_init(const void *send, void *recv, int count, MPI_Datatype type,
+                                     MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)info;
+    *request = MPI_REQUEST_NULL;
+    return MPI_ERR_OTHER;
+}
+#endif
+#define MPI_SESSION_NULL NULL
 typedef struct older_session *MPI_Session;
 
 static inline int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session)
