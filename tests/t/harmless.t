@@ -199,8 +199,8 @@ done
 edge long 2 "2500 communicators in turn, with attributes" edge_contact churn attributes
 edge long 2 "2500 communicators in turn at MPI_THREAD_MULTIPLE" edge_contact churn-multiple
 LIMIT=120 edge long 2 "1100 communicators, blocking first calls" edge_contact many-blocking
-# Open MPI makes communicators slowly.
-[[ $FLAVOUR == openmpi* ]] || edge once 2 "1100 communicators, first calls of both kinds" edge_contact many-both-multiple
+# Open MPI and MPICH 3 make communicators slowly.
+[[ $FLAVOUR == @(openmpi*|mpich3) ]] || edge once 2 "1100 communicators, first calls of both kinds" edge_contact many-both-multiple
 edge long 2 "1900 communicators, after calls on twenty" edge_contact contexts-after
 # What moves buffers takes refusals under a handler of its own, which errors beside them meet, too.
 on_host "what moves buffers sets other error handlers for a moment"

@@ -39,6 +39,7 @@ serves() {
     build "$2" smoke churn comms copied special threads attributes kinds nb_complete nb_own nb_threads edge_process
     tap "$?" "$NAME: the programs compile"
     same 40 smoke
+    OMPI_MCA_coll_han_priority=100 NAME="$3 with coll/han" same 10 smoke
     same 2 comms
     SPARSESHIM_ALGORITHM=ring same 200 churn 100
     same 60 copied # first contacts while MPI_Comm_idup copies a communicator
