@@ -3,7 +3,7 @@
 # Programs of tests/mpi, tests/fortran and tests/preload lie beside each other in $(BUILD)/tests/mpi,
 # those of tests/unit in $(BUILD)/tests/unit, whatever folder their source is in: names are unique.
 built = $(addprefix $(BUILD)/tests/$(1)/,$(addsuffix $(3),$(basename $(notdir $(sort $(wildcard $(2)))))))
-vpath %.c $(wildcard tests/unit/*/ tests/mpi/*/)
+vpath %.c $(wildcard tests/unit/*/ tests/mpi/*/) tests/bench/
 GPU_UNIT := $(filter-out $(if $(NVCC),,%/test_gpu_modules),$(call built,gpu,tests/gpu/test_*.c))
 UNIT_C  := $(call built,unit,tests/unit/*/*.c)
 UNIT    := $(GPU_UNIT) $(UNIT_C)

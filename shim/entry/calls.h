@@ -16,9 +16,8 @@ bool shim_has_entry(uintptr_t comm);
 /* Returns true if a gather or reduce_scatter is below MIN_COUNT, or on one rank alone; `count`
  * elements of `type` are its first slice. The communicator has an entry, or none: then false. */
 bool shim_is_little_there(int64_t count, uintptr_t type, uintptr_t comm);
-/* Acts like it after the MPI library has made the call, which returned `err`: true if all is done.
- * Otherwise the call goes to shim_collective as one that is `made`, without its buffers. */
-bool shim_is_over(int err, int64_t count, uintptr_t type, uintptr_t comm);
+/* Returns true if slices of this size on all `size` ranks have fewer than MIN_COUNT words. */
+bool shim_is_little(int64_t count, uintptr_t type, int size);
 
 /* shim/entry/operators.c: handles a nonblocking reduction with an operator of the program. reason:
  * why the call is not served, if it is counted. */

@@ -59,8 +59,7 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     return shim_bytes(call, size) <= INT_MAX;
 }
 
-/* Returns true if slices of this size on all ranks have fewer than MIN_COUNT words. */
-static bool is_little(int64_t count, uintptr_t type, int size)
+bool shim_is_little(int64_t count, uintptr_t type, int size)
 {
     uint64_t bytes;
 
@@ -76,17 +75,9 @@ bool shim_has_entry(uintptr_t comm)
 
 bool shim_is_little_there(int64_t count, uintptr_t type, uintptr_t comm)
 {
-    const int size = shim_may_be_known(comm) ? shim_comm_known_size(comm) : 0;
+    const int size = shim_content_of(comm) ? shim_comm_known_size(comm) : 0;
 
-    return size == 1 || (size > 1 && is_little(count, type, size));
-}
-
-bool shim_is_over(int err, int64_t count, uintptr_t type, uintptr_t comm)
-{
-    int size = 0;
-
-    return err != MPI_SUCCESS || shim_real.Comm_size((MPI_Comm)comm, &size) != MPI_SUCCESS ||
-           size < 2 || is_little(count, type, size);
+    return size == 1 || (size > 1 && shim_is_little(count, type, size));
 }
 
 /* Passes a call on an unknown communicator, whose size can be asked for after the MPI library has

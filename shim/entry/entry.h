@@ -101,52 +101,49 @@ static inline bool ibelow(int64_t count, uintptr_t op)
 {
     int64_t least = atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire);
 
-    return count < least && (shim_is_predefined(op) || least == INT64_MAX);
+    return count < least && (least == INT64_MAX || shim_is_predefined(op));
 }
 
-/* Returns the bytes of a slice from which slices of one size have MIN_COUNT words of 4 bytes
- * together, or 0 if the number of ranks is not known without a lock. */
-static inline uint64_t slice_limit(uintptr_t comm)
+/* A communicator without an entry. The number of ranks, which decides whether the call is below
+ * MIN_COUNT, is the MPI library's to tell, once it has accepted the call: such a call is the
+ * library's in any case. */
+#define UNMET UINT64_MAX
+
+/* Returns the bytes of the first slice, of `count` elements, from which slices of one size have
+ * MIN_COUNT words of 4 bytes together; UNMET; or 0 if it is not known without a lock. */
+static inline uint64_t slice_limit(int64_t count, uintptr_t comm)
 {
     const uint64_t least = atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
-    uint64_t ranks;
+    uint64_t content, ranks;
 
+    comm = shim_abi_word(comm);
+    if (count >> 31 != 0 || least == 0)
+        return 0;
     if (comm == shim_abi.COMM_WORLD)
         return least;
-    ranks = shim_ranks_alone(comm);
-    return ranks > 0 && least > 0 ? (4 * (uint64_t)shim.min_count + ranks - 1) / ranks : 0;
+    content = shim_content_of(comm);
+    if (content == 0)
+        return UNMET;
+    ranks = shim_ranks_in(content, comm);
+    return ranks > 0 ? (4 * (uint64_t)shim.min_count + ranks - 1) / ranks : 0;
 }
 
-/* Returns true for slices of so many words of 4 bytes that have fewer than MIN_COUNT together, if
- * all have as many as this one. */
-static inline bool few(int64_t words, uintptr_t comm)
+/* Returns true for a slice below such a limit. The size of a derived type is unknown here. */
+static inline bool is_little(int64_t count, uintptr_t type, uint64_t limit)
 {
-    return words >> 31 == 0 && 4 * (uint64_t)words < slice_limit(shim_abi_word(comm));
-}
+    const size_t element = shim_handle_size(shim_abi_word(type));
 
-/* Acts like `few` for elements of a datatype. The size of a derived type is unknown here. */
-static inline bool little(int64_t count, uintptr_t type, uintptr_t comm)
-{
-    const uint64_t limit = slice_limit(shim_abi_word(comm));
-    size_t element;
-
-    if (limit == 0 || count >> 31 != 0)
-        return false;
-    element = shim_handle_size(shim_abi_word(type));
     return element > 0 && element * (uint64_t)count < limit;
 }
 
-/* Returns true for a slice on a communicator without an entry. The number of ranks, which decides
- * whether the call is below MIN_COUNT, is the MPI library's to tell, once it has accepted the call:
- * such a call is the library's in any case. */
-static inline bool is_new(int64_t count, uintptr_t comm)
+/* Acts like is_little for words of 4 bytes. */
+static inline bool is_few(int64_t words, uint64_t limit)
 {
-    return count >> 31 == 0 &&
-           atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire) > 0 &&
-           !shim_may_be_known(shim_abi_word(comm));
+    return 4 * (uint64_t)words < limit;
 }
 
-/* Acts like is_new, also if another communicator falls into the handle's bucket. */
+/* Returns true for a slice on a communicator without an entry, also if another communicator falls
+ * into the handle's bucket. */
 static inline bool is_unmet(int64_t count, uintptr_t comm)
 {
     return count >> 31 == 0 &&
@@ -154,7 +151,7 @@ static inline bool is_unmet(int64_t count, uintptr_t comm)
            !shim_has_entry(shim_abi_word(comm));
 }
 
-/* Acts like `little` on a communicator with an entry. */
+/* Returns true for slices below MIN_COUNT on a communicator with an entry. */
 static inline bool is_little_there(int64_t count, uintptr_t type, uintptr_t comm)
 {
     return count >> 31 == 0 &&

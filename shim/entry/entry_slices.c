@@ -4,6 +4,7 @@
  * a communicator without an entry the MPI library makes the call, and is then asked.
  */
 #include "shim/entry/entry.h"
+#include "shim/mpi/real.h"
 
 EXPORT shim_allgather_fn MPI_Allgather;
 EXPORT shim_allgather_c_fn MPI_Allgather_c;
@@ -18,12 +19,23 @@ EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
 EXPORT shim_reduce_scatterv_fn MPI_Reduce_scatter;
 EXPORT shim_reduce_scatterv_c_fn MPI_Reduce_scatter_c;
 
+/* Returns true if a gather or reduce_scatter that the MPI library has made is below MIN_COUNT, or
+ * on one rank alone; `count` elements of `type` are its first slice. Otherwise the call goes to
+ * shim_collective as one that is `made`, without its buffers. */
+static inline bool is_over(int64_t count, uintptr_t type, uintptr_t comm)
+{
+    int size = 0;
+
+    return shim_real.Comm_size((MPI_Comm)shim_abi_word(comm), &size) != MPI_SUCCESS || size < 2 ||
+           shim_is_little(count, shim_abi_word(type), size);
+}
+
 /* A call on a communicator without an entry: the MPI library's, and then this library's if the
  * slices have MIN_COUNT words together. `number` elements of `unit` are the first slice. */
 #define FIRST(next, number, unit, request, ...)                                                    \
     const int err = next;                                                                          \
                                                                                                    \
-    if (shim_is_over(err, number, shim_abi_word(unit), shim_abi_word(comm)))                       \
+    if (err != MPI_SUCCESS || is_over(number, unit, comm))                                         \
         return err;                                                                                \
     return shim_collective(                                                                        \
         &(struct shim_call){                                                                       \
@@ -50,10 +62,12 @@ SLOW slow_allgather(const void *send, int send_count, uintptr_t send_type, void 
 int MPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                   uintptr_t type, uintptr_t comm)
 {
-    if (little(count, type, comm) && shim_are_plain(send, recv))
-        return shim.next.allgather(send, send_count, send_type, recv, count, type, comm);
-    if (is_new(count, comm) && shim_are_plain(send, recv))
+    const uint64_t limit = slice_limit(count, comm);
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_allgather(send, send_count, send_type, recv, count, type, comm);
+    if (is_little(count, type, limit) && shim_are_plain(send, recv))
+        return shim.next.allgather(send, send_count, send_type, recv, count, type, comm);
     return slow_allgather(send, send_count, send_type, recv, count, type, comm);
 }
 
@@ -77,10 +91,12 @@ SLOW slow_allgather_c(const void *send, int64_t send_count, uintptr_t send_type,
 int MPI_Allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                     int64_t count, uintptr_t type, uintptr_t comm)
 {
-    if (little(count, type, comm) && shim_are_plain(send, recv))
-        return shim.next.allgather_c(send, send_count, send_type, recv, count, type, comm);
-    if (is_new(count, comm) && shim_are_plain(send, recv))
+    const uint64_t limit = slice_limit(count, comm);
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_allgather_c(send, send_count, send_type, recv, count, type, comm);
+    if (is_little(count, type, limit) && shim_are_plain(send, recv))
+        return shim.next.allgather_c(send, send_count, send_type, recv, count, type, comm);
     return slow_allgather_c(send, send_count, send_type, recv, count, type, comm);
 }
 
@@ -104,10 +120,15 @@ SLOW slow_iallgather(const void *send, int send_count, uintptr_t send_type, void
 int MPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                    uintptr_t type, uintptr_t comm, void *request)
 {
-    if ((all_ipass() || little(count, type, comm)) && shim_are_plain(send, recv))
+    if (all_ipass() && shim_are_plain(send, recv))
         return shim.next.iallgather(send, send_count, send_type, recv, count, type, comm, request);
-    if (is_new(count, comm) && shim_are_plain(send, recv))
+
+    const uint64_t limit = slice_limit(count, comm);
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_iallgather(send, send_count, send_type, recv, count, type, comm, request);
+    if (is_little(count, type, limit) && shim_are_plain(send, recv))
+        return shim.next.iallgather(send, send_count, send_type, recv, count, type, comm, request);
     return slow_iallgather(send, send_count, send_type, recv, count, type, comm, request);
 }
 
@@ -132,11 +153,17 @@ SLOW slow_iallgather_c(const void *send, int64_t send_count, uintptr_t send_type
 int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                      int64_t count, uintptr_t type, uintptr_t comm, void *request)
 {
-    if ((all_ipass() || little(count, type, comm)) && shim_are_plain(send, recv))
+    if (all_ipass() && shim_are_plain(send, recv))
         return shim.next.iallgather_c(send, send_count, send_type, recv, count, type, comm,
                                       request);
-    if (is_new(count, comm) && shim_are_plain(send, recv))
+
+    const uint64_t limit = slice_limit(count, comm);
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_iallgather_c(send, send_count, send_type, recv, count, type, comm, request);
+    if (is_little(count, type, limit) && shim_are_plain(send, recv))
+        return shim.next.iallgather_c(send, send_count, send_type, recv, count, type, comm,
+                                      request);
     return slow_iallgather_c(send, send_count, send_type, recv, count, type, comm, request);
 }
 
@@ -161,10 +188,12 @@ SLOW slow_allgatherv(const void *send, int send_count, uintptr_t send_type, void
 int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
 {
-    if (counts && little(*counts, type, comm) && shim_are_plain(send, recv))
-        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
-    if (counts && is_new(*counts, comm) && shim_are_plain(send, recv))
+    const uint64_t limit = counts ? slice_limit(*counts, comm) : 0;
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+    if (limit > 0 && is_little(*counts, type, limit) && shim_are_plain(send, recv))
+        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
     return slow_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
 }
 
@@ -192,11 +221,13 @@ SLOW slow_allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type
 int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                      const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
 {
-    if (counts && little(*counts, type, comm) && shim_are_plain(send, recv))
+    const uint64_t limit = counts ? slice_limit(*counts, comm) : 0;
+
+    if (limit == UNMET && shim_are_plain(send, recv))
+        return first_allgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm);
+    if (limit > 0 && is_little(*counts, type, limit) && shim_are_plain(send, recv))
         return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                       comm);
-    if (counts && is_new(*counts, comm) && shim_are_plain(send, recv))
-        return first_allgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm);
     return slow_allgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm);
 }
 
@@ -227,12 +258,18 @@ int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void 
                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
                     void *request)
 {
-    if ((all_ipass() || (counts && little(*counts, type, comm))) && shim_are_plain(send, recv))
+    if (all_ipass() && shim_are_plain(send, recv))
         return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
                                      request);
-    if (counts && is_new(*counts, comm) && shim_are_plain(send, recv))
+
+    const uint64_t limit = counts ? slice_limit(*counts, comm) : 0;
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
                                  request);
+    if (limit > 0 && is_little(*counts, type, limit) && shim_are_plain(send, recv))
+        return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
+                                     request);
     return slow_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm, request);
 }
 
@@ -264,12 +301,18 @@ int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type,
                       const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm,
                       void *request)
 {
-    if ((all_ipass() || (counts && little(*counts, type, comm))) && shim_are_plain(send, recv))
+    if (all_ipass() && shim_are_plain(send, recv))
         return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                        comm, request);
-    if (counts && is_new(*counts, comm) && shim_are_plain(send, recv))
+
+    const uint64_t limit = counts ? slice_limit(*counts, comm) : 0;
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_iallgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm,
                                    request);
+    if (limit > 0 && is_little(*counts, type, limit) && shim_are_plain(send, recv))
+        return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
+                                       comm, request);
     return slow_iallgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm,
                               request);
 }
@@ -295,10 +338,12 @@ SLOW slow_reduce_scatter(const void *send, void *recv, int count, uintptr_t type
 int MPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                              uintptr_t comm)
 {
-    if (few(count, comm) && shim_are_plain(send, recv))
-        return shim.next.reduce_scatter(send, recv, count, type, op, comm);
-    if (is_new(count, comm) && shim_are_plain(send, recv))
+    const uint64_t limit = slice_limit(count, comm);
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_reduce_scatter(send, recv, count, type, op, comm);
+    if (is_few(count, limit) && shim_are_plain(send, recv))
+        return shim.next.reduce_scatter(send, recv, count, type, op, comm);
     return slow_reduce_scatter(send, recv, count, type, op, comm);
 }
 
@@ -323,10 +368,12 @@ SLOW slow_reduce_scatter_c(const void *send, void *recv, int64_t count, uintptr_
 int MPI_Reduce_scatter_block_c(const void *send, void *recv, int64_t count, uintptr_t type,
                                uintptr_t op, uintptr_t comm)
 {
-    if (few(count, comm) && shim_are_plain(send, recv))
-        return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
-    if (is_new(count, comm) && shim_are_plain(send, recv))
+    const uint64_t limit = slice_limit(count, comm);
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_reduce_scatter_c(send, recv, count, type, op, comm);
+    if (is_few(count, limit) && shim_are_plain(send, recv))
+        return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
     return slow_reduce_scatter_c(send, recv, count, type, op, comm);
 }
 
@@ -354,10 +401,12 @@ SLOW slow_reduce_scatterv(const void *send, void *recv, const int *counts, uintp
 int MPI_Reduce_scatter(const void *send, void *recv, const int *counts, uintptr_t type,
                        uintptr_t op, uintptr_t comm)
 {
-    if (counts && few(*counts, comm) && shim_are_plain(send, recv))
-        return shim.next.reduce_scatterv(send, recv, counts, type, op, comm);
-    if (counts && is_new(*counts, comm) && shim_are_plain(send, recv))
+    const uint64_t limit = counts ? slice_limit(*counts, comm) : 0;
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_reduce_scatterv(send, recv, counts, type, op, comm);
+    if (limit > 0 && is_few(*counts, limit) && shim_are_plain(send, recv))
+        return shim.next.reduce_scatterv(send, recv, counts, type, op, comm);
     return slow_reduce_scatterv(send, recv, counts, type, op, comm);
 }
 
@@ -385,9 +434,11 @@ SLOW slow_reduce_scatterv_c(const void *send, void *recv, const int64_t *counts,
 int MPI_Reduce_scatter_c(const void *send, void *recv, const int64_t *counts, uintptr_t type,
                          uintptr_t op, uintptr_t comm)
 {
-    if (counts && few(*counts, comm) && shim_are_plain(send, recv))
-        return shim.next.reduce_scatterv_c(send, recv, counts, type, op, comm);
-    if (counts && is_new(*counts, comm) && shim_are_plain(send, recv))
+    const uint64_t limit = counts ? slice_limit(*counts, comm) : 0;
+
+    if (limit == UNMET && shim_are_plain(send, recv))
         return first_reduce_scatterv_c(send, recv, counts, type, op, comm);
+    if (limit > 0 && is_few(*counts, limit) && shim_are_plain(send, recv))
+        return shim.next.reduce_scatterv_c(send, recv, counts, type, op, comm);
     return slow_reduce_scatterv_c(send, recv, counts, type, op, comm);
 }

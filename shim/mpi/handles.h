@@ -46,10 +46,10 @@ static inline bool shim_is_derived(uintptr_t type)
 }
 
 /* Returns true if an operator is predefined; false for a handle that is no operator. Makes no MPI
- * call. */
+ * call. The most frequent operator needs no search. */
 static inline bool shim_is_predefined(uintptr_t op)
 {
-    return (op & shim_abi.op_mask) == shim_abi.op_bits ||
+    return op == shim_abi.SUM || (op & shim_abi.op_mask) == shim_abi.op_bits ||
            (shim_abi.kind == SHIM_ABI_OPEN_MPI && shim_known_as(op) == SHIM_IS_OP);
 }
 

@@ -456,18 +456,16 @@ static inline size_t shim_bucket_of(uintptr_t comm)
     return ((uint32_t)comm * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
 }
 
-/* Returns false if the table has no entry for a communicator, mostly. */
-static inline bool shim_may_be_known(uintptr_t comm)
+/* Returns the content of a communicator's bucket; 0 if the table has no entry for it. */
+static inline uint64_t shim_content_of(uintptr_t comm)
 {
-    return atomic_load_explicit(&shim.content[shim_bucket_of(comm)], memory_order_relaxed) != 0;
+    return atomic_load_explicit(&shim.content[shim_bucket_of(comm)], memory_order_relaxed);
 }
 
-/* Returns the number of ranks of a communicator that is alone in its bucket, or 0. */
-static inline uint64_t shim_ranks_alone(uintptr_t comm)
+/* Returns the number of ranks of a communicator that is alone in its bucket of this content, or 0.
+ */
+static inline uint64_t shim_ranks_in(uint64_t content, uintptr_t comm)
 {
-    const uint64_t content =
-        atomic_load_explicit(&shim.content[shim_bucket_of(comm)], memory_order_relaxed);
-
     return content >> SHIM_RANKS_BITS == comm ? content & (((uint64_t)1 << SHIM_RANKS_BITS) - 1)
                                               : 0;
 }
