@@ -130,6 +130,26 @@ static bool find_into(const struct objects *all, void *pointer, const char *mpi,
     return address != NULL;
 }
 
+static bool is_same_object(const void *x, const void *y)
+{
+    Dl_info of_x, of_y;
+
+    return dladdr(x, &of_x) != 0 && dladdr(y, &of_y) != 0 && of_x.dli_fbase == of_y.dli_fbase;
+}
+
+/* Finds a function that the MPI library may lack, in the library that has PMPI_Allreduce: another
+ * MPI library that is loaded as well may have it. */
+static bool find_own(const struct objects *all, void *pointer, const char *name)
+{
+    void *function, *allreduce;
+
+    if (!find_into(all, &function, NULL, name) ||
+        !find_into(all, &allreduce, NULL, "PMPI_Allreduce") || !is_same_object(function, allreduce))
+        return false;
+    memcpy(pointer, &function, sizeof function);
+    return true;
+}
+
 /* Finds a wrapped name: "MPI_X", or else "PMPI_X"; a name "PMPI_X" only as itself. */
 static bool find_wrapped(const struct objects *all, void *pointer, const char *name)
 {
@@ -139,6 +159,16 @@ static bool find_wrapped(const struct objects *all, void *pointer, const char *n
         return find_into(all, pointer, NULL, name);
     snprintf(pmpi, sizeof pmpi, "P%s", name);
     return find_into(all, pointer, name, pmpi);
+}
+
+/* Finds a wrapped name that the MPI library may lack, as "MPI_X" and as "PMPI_X". */
+static void find_optional(const struct objects *all, void *next, void *pmpi, const char *name)
+{
+    char own[64];
+
+    snprintf(own, sizeof own, "P%s", name);
+    if (find_own(all, pmpi, own))
+        find_wrapped(all, next, name);
 }
 
 /* Finds "PMPI_X" for the wrapped name "MPI_X". */
@@ -184,10 +214,8 @@ bool shim_real_find_next(void)
     else                                                                                           \
         memcpy(&next.member, &lacking, sizeof lacking);                                            \
     pmpi.member = next.member;                                                                     \
-    if (all.count > 0) {                                                                           \
-        find_wrapped(&all, &next.member, #name);                                                   \
-        find_below(&all, &pmpi.member, #name);                                                     \
-    }
+    if (all.count > 0)                                                                             \
+        find_optional(&all, &next.member, &pmpi.member, #name);
     SHIM_WRAPPED_PLAIN(SHIM_FIND)
     SHIM_WRAPPED_LARGE(SHIM_FIND_LARGE)
 #undef SHIM_FIND
@@ -250,29 +278,16 @@ bool shim_real_is_named_abi(void)
     return is_named_abi(next) || is_named_abi(below);
 }
 
-static bool is_same_object(const void *x, const void *y)
-{
-    Dl_info of_x, of_y;
-
-    return dladdr(x, &of_x) != 0 && dladdr(y, &of_y) != 0 && of_x.dli_fbase == of_y.dli_fbase;
-}
-
-/* Asks the library that has PMPI_Allreduce: another MPI library may be loaded as well. */
 int shim_real_abi_version(void)
 {
     struct objects all = {0};
     int (*ask)(int *major, int *minor);
-    void *function, *allreduce;
     int major = -1, minor = -1;
 
     dl_iterate_phdr(collect, &all);
-    if (all.count > 0 && find_into(&all, &function, NULL, "PMPI_Abi_get_version") &&
-        find_into(&all, &allreduce, NULL, "PMPI_Allreduce") &&
-        is_same_object(function, allreduce)) {
-        memcpy(&ask, &function, sizeof ask);
-        if (ask(&major, &minor) != MPI_SUCCESS)
-            major = -1;
-    }
+    if (all.count > 0 && find_own(&all, &ask, "PMPI_Abi_get_version") &&
+        ask(&major, &minor) != MPI_SUCCESS)
+        major = -1;
     objects_free(&all);
     return major;
 }
@@ -339,7 +354,7 @@ static void find_iallgatherv_c(const struct objects *all)
     shim_iallgatherv_c_fn *const plain = shim_large_pmpi_iallgatherv_c;
 
     memcpy(&shim_real_iallgatherv_c, &plain, sizeof plain);
-    find_into(all, &shim_real_iallgatherv_c, NULL, "PMPI_Iallgatherv_c");
+    find_own(all, &shim_real_iallgatherv_c, "PMPI_Iallgatherv_c");
 }
 
 const char *shim_real_find_pmpi(void)
@@ -357,15 +372,15 @@ const char *shim_real_find_pmpi(void)
     SHIM_PMPI(SHIM_FIND)
 #undef SHIM_FIND
     if (!lacking) {
-        if (!find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start"))
-            find_into(&all, &shim_real_grequest_start, NULL, "MPIX_Grequest_start");
+        if (!find_own(&all, &shim_real_grequest_start, "PMPIX_Grequest_start"))
+            find_own(&all, &shim_real_grequest_start, "MPIX_Grequest_start");
         find_dup_fn(&all);
         if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
             find_into(&all, &shim_real_create_group, NULL, "ompi_comm_create_group");
         else
-            find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
+            find_own(&all, &shim_real_create_from_group, "PMPI_Comm_create_from_group");
         find_iallgatherv_c(&all);
-        shim_real_persistent = find_into(&all, &persistent, NULL, "PMPI_Reduce_init");
+        shim_real_persistent = find_own(&all, &persistent, "PMPI_Reduce_init");
     }
     objects_free(&all);
     return lacking;
@@ -381,7 +396,8 @@ bool shim_real_is_cuda_aware(void)
     dl_iterate_phdr(collect, &all);
     if (all.count == 0)
         supported = 0;
-    else if (find_into(&all, &ask, NULL, "MPIX_GPU_query_support"))
+    else if (shim_abi.kind != SHIM_ABI_OPEN_MPI &&
+             find_into(&all, &ask, NULL, "MPIX_GPU_query_support"))
         supported = ask(CUDA, &supported) == MPI_SUCCESS && supported;
     else if (find_into(&all, &query, NULL, "MPIX_Query_cuda_support"))
         supported = query();

@@ -116,18 +116,24 @@ done
 
 # ---- two MPI libraries in one process ----
 
-# A plugin opens the other one: the program's calls are served as without it.
+# A plugin opens the other one, or is linked with it: the program's calls are served as without it.
 cat >"$WORK/two.c" <<'END'
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 int main(int argc, char **argv)
 {
-    static float in[5000], out[5000];
-    int size, good = 1;
-    void *other = argc > 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
-    MPI_Init(&argc, &argv);
+    static float in[5000], out[5000], all[5000];
+    int size, level, good = 1, counts[2] = {500, 500}, displs[2] = {0, 500};
+    void *other = argc == 2 ? NULL : argv;
+    MPI_Datatype pair;
+    MPI_Request request;
+    if (argc > 2)
+        other = dlopen(argv[1], RTLD_NOW);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Type_contiguous(2, MPI_FLOAT, &pair);
+    MPI_Type_commit(&pair);
     for (int i = 0; i < 5000; i += 97)
         in[i] = 1;
     for (int call = 0; call < 6; call++) {
@@ -135,25 +141,43 @@ int main(int argc, char **argv)
             other = dlopen(argv[1], RTLD_NOW);
         MPI_Allreduce(in, out, 5000, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         good = good && out[97] == size && out[1] == 0;
+        MPI_Iallreduce(in, out + 1, 4999, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        good = good && out[98] == size && out[2] == 0;
+        MPI_Iallgatherv(in, 500, pair, all, counts, displs, pair, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        good = good && all[1097] == 1 && all[1] == 0;
     }
+    MPI_Type_free(&pair);
     printf("%sok 1 - sums\n1..1\n", good && other ? "" : "not ");
     return MPI_Finalize() || !good;
 }
 END
-# two COMPILER OTHER NAME: OTHER is a name that the dynamic linker finds.
+# two COMPILER OWN OTHER NAME: two MPI libraries, by names that the dynamic linker finds.
 two() {
     "$1" -o "$WORK/two" "$WORK/two.c" -ldl >"$WORK/out" 2>"$WORK/err"
-    SPARSESHIM_ALGORITHM=ring preloaded 2 two "$2"
-    tap_passed "$3, opened after the first calls: the program's are served" 5
-    SPARSESHIM_ALGORITHM=ring preloaded 2 two "$2" first
-    tap_passed "$3, opened before MPI_Init: the program's calls are served" 5
+    SPARSESHIM_ALGORITHM=ring preloaded 2 two "$3"
+    tap_taken "$4, opened after the first calls: the program's are served" 11 5
+    SPARSESHIM_ALGORITHM=ring preloaded 2 two "$3" first
+    tap_taken "$4, opened before MPI_Init: the program's calls are served" 11 5
+    mkdir -p "$WORK/plugin"
+    echo 'int plugin;' | "${CC:-cc}" -x c - -shared -fPIC -o "$WORK/plugin/libplugin.so" -Wl,--no-as-needed "-l:$3"
+    linked "$1" "-l:$2" "-l:libplugin.so"
+    tap_taken "$4, which a plugin linked behind it needs: the program's calls are served" 11 5
+    linked "$1" "-l:libplugin.so" "-l:$2"
+    tap_taken "$4, which a plugin linked before it needs: the program's calls are served" 11 5
+}
+linked() { # COMPILER LIBRARY...
+    "$1" -o "$WORK/two" "$WORK/two.c" -Wl,--no-as-needed "-L$WORK/plugin" "-Wl,-rpath,$WORK/plugin" "${@:2}" -ldl >"$WORK/out" 2>"$WORK/err"
+    SPARSESHIM_ALGORITHM=ring preloaded 2 two
+    [ "$(ldd "$WORK/two" | grep -cE 'libmpich\.so\.12|libmpi\.so\.40')" -eq 2 ] || STATUS=1
 }
 if command -v mpicc.openmpi >"$WORK/out" && command -v mpirun.openmpi >"$WORK/out"; then
     use_flavour openmpi4
     PROGRAMS=$WORK
-    two mpicc.openmpi libmpich.so.12 "MPICH in a program of Open MPI"
+    two mpicc.openmpi libmpi.so.40 libmpich.so.12 "MPICH in a program of Open MPI"
     MPIRUN=mpirun.mpich
-    two mpicc.mpich libmpi.so.40 "Open MPI in a program of MPICH"
+    two mpicc.mpich libmpich.so.12 libmpi.so.40 "Open MPI in a program of MPICH"
 fi
 
 # ---- launchers ----
