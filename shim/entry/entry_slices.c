@@ -4,7 +4,6 @@
  * a communicator without an entry the MPI library makes the call, and is then asked.
  */
 #include "shim/entry/entry.h"
-#include "shim/mpi/real.h"
 
 EXPORT shim_allgather_fn MPI_Allgather;
 EXPORT shim_allgather_c_fn MPI_Allgather_c;
@@ -19,14 +18,14 @@ EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
 EXPORT shim_reduce_scatterv_fn MPI_Reduce_scatter;
 EXPORT shim_reduce_scatterv_c_fn MPI_Reduce_scatter_c;
 
-/* Returns true if a gather or reduce_scatter that the MPI library has made is below MIN_COUNT, or
- * on one rank alone; `count` elements of `type` are its first slice. Otherwise the call goes to
- * shim_collective as one that is `made`, without its buffers. */
-static inline bool is_over(int64_t count, uintptr_t type, uintptr_t comm)
+/* Returns true if a gather or reduce_scatter has failed, or the MPI library has made it and it is
+ * below MIN_COUNT, or on one rank alone; `count` elements of `type` are its first slice. Otherwise
+ * the call goes to shim_collective as one that is `made`, without its buffers. */
+static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t comm)
 {
     int size = 0;
 
-    return shim_real.Comm_size((MPI_Comm)shim_abi_word(comm), &size) != MPI_SUCCESS || size < 2 ||
+    return err != 0 || shim.comm_size(shim_abi_word(comm), &size) != 0 || size < 2 ||
            shim_is_little(count, shim_abi_word(type), size);
 }
 
@@ -35,7 +34,7 @@ static inline bool is_over(int64_t count, uintptr_t type, uintptr_t comm)
 #define FIRST(next, number, unit, request, ...)                                                    \
     const int err = next;                                                                          \
                                                                                                    \
-    if (err != MPI_SUCCESS || is_over(number, unit, comm))                                         \
+    if (is_over(err, number, unit, comm))                                                          \
         return err;                                                                                \
     return shim_collective(                                                                        \
         &(struct shim_call){                                                                       \

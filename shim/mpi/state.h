@@ -303,6 +303,7 @@ struct shim_state {
     struct shim_next next;
     /* The MPI library's PMPI_X of each; NULL for names that end in _c. */
     struct shim_next pmpi;
+    int (*comm_size)(uintptr_t comm, int *size); /* PMPI_Comm_size */
     /* Small MPI_Allreduce so far, by communicator (shim_marks_of). */
     _Alignas(64) _Atomic uint64_t marks[SHIM_MARK_SLOTS];
     _Alignas(64) atomic_int phase; /* enum shim_phase */
