@@ -151,9 +151,9 @@ tap "$?" "random programs observe the same bare and preloaded"
 # floating-point exceptions (fpsums), and operators of the program read host memory (nb_own). The plugin and names bring
 # an MPI of their own, where tests/preload/to_device.c does not find it; seccomp forbids what the driver for tests asks
 # of the system; dups makes no sum; without memory of the host nothing can be copied to it (starved). Memory that the
-# ranks of a host share is for buffers of the host (in_memory); dirty_words makes sums of few types to try handles. direct
-# calls PMPI names, and scatter_counts MPI_Reduce_scatter with operators of its own: to_device.c handles neither. To a
-# first contact it is the same where buffers lie (copied, nb_first).
+# ranks of a host share is for buffers of the host (in_memory); dirty_words makes sums of few types to try handles; half_sums runs
+# without the library. direct calls PMPI names, and scatter_counts MPI_Reduce_scatter with operators of its own:
+# to_device.c handles neither. To a first contact it is the same where buffers lie (copied, nb_first).
 ran() {
     grep -v '^ *#' tests/t/device_nonblocking.t tests/t/device_programs.t |
         grep -qE "(preloaded [^ ]+ |harmless '|# )$1( |;|\$)"
@@ -163,7 +163,7 @@ for file in tests/mpi/*/*.c; do
     program=${program%.c}
     case $file in
     */device/* | */greq_probe.c | */nb_protected.c | */plugin.c) continue ;;
-    */address_space.c | */copied.c | */direct.c | */dirty_words.c | */dups.c | */fpsums.c | */in_memory.c | */names.c | */nb_first.c | */nb_own.c) continue ;;
+    */address_space.c | */copied.c | */direct.c | */dirty_words.c | */dups.c | */fpsums.c | */half_sums.c | */in_memory.c | */names.c | */nb_first.c | */nb_own.c) continue ;;
     */scatter_counts.c | */seccomp.c | */starved.c) continue ;;
     esac
     ran "$program" || echo "$file"
