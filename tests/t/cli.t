@@ -444,9 +444,16 @@ subtest 'check says why calls would not be seen' => sub {
 
 subtest 'run warns once per job of a program that takes no preload' => sub {
     my $launch = "$mpirun -n 3 '$cli' run";
+    # Also without the library, mpirun now and then dies of SIGPIPE if ranks that make no MPI call end at once.
+    my $launched = sub {
+        for (1 .. 5) {
+            ($code, $out, $err) = sh("cd '$dir' && $launch $_[0]");
+            last if $code != 128 + 13;
+        }
+    };
     my $warned = sub { scalar(() = $err =~ /^sparseshim run: \S+ is \Q$_[0]\E.*: \Q$_[1]\E/mg) };
     for my $program ('static', 'static-pie') {
-        ($code, $out, $err) = sh("cd '$dir' && $launch ./$program");
+        $launched->("./$program");
         is($code, 0, "$program runs");
         is($warned->('statically linked', 'link it dynamically'), 1, '... and is named once, with the remedy');
         like($err, qr/^.*\n\z/, '... in one line');
@@ -456,20 +463,20 @@ subtest 'run warns once per job of a program that takes no preload' => sub {
     ($code, $out, $err) = sh("cd '$dir' && '$cli' run --disable=on ./static");
     is("$code $err", '0 ', 'DISABLE=on: nothing is said');
     compiled("gcc empty.c -o dynamic");
-    ($code, $out, $err) = sh("cd '$dir' && $launch ./dynamic");
+    $launched->("./dynamic");
     is("$code $err", '0 ', 'nor of a program that takes it');
     file('script', "#!/bin/sh\n./static\n", 0755);
     ($code, $out, $err) = sh("cd '$dir' && '$cli' run ./script");
     is("$code $err", '0 ', 'nor of a script');
   SKIP: {
         skip 'only root can make a program setuid to somebody else', 3 if $> != 0;
-        ($code, $out, $err) = sh("cd '$dir' && $launch ./setuid");
+        $launched->("./setuid");
         is($warned->('setuid', 'run a copy without that privilege'), 1, 'a setuid program is named once');
         chmod 0755, "$dir/setuid";
-        ($code, $out, $err) = sh("cd '$dir' && $launch ./setuid");
+        $launched->("./setuid");
         is($err, '', '... and no more without that privilege');
         chmod 02755, "$dir/setuid";
-        ($code, $out, $err) = sh("cd '$dir' && $launch ./setuid");
+        $launched->("./setuid");
         is($warned->('setgid', 'run a copy without that privilege'), 1, 'so is a setgid one');
     }
 };
