@@ -192,12 +192,11 @@ SAY = env -i $(BUILD)/sparseshim
 $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
-	$(Q)while IFS= read -r line; do case $$line in \
-	    .\\\"*) ;; \
+	$(Q)sed '/^\.\\"/d; s/@VERSION@/$(VERSION)/' $< | while IFS= read -r line; do case $$line in \
 	    @OPTIONS@) $(SAY) info -r ;; \
 	    @HELP*@) verb=$${line#@HELP}; text=$$($(SAY) help $${verb%@}) || exit 1; printf '%s\n' "$$text" | sed 's/-/\\-/g' ;; \
-	    *) printf '%s\n' "$$line" | sed 's/@VERSION@/$(VERSION)/' ;; \
-	    esac; done <$< >$@
+	    *) printf '%s\n' "$$line" ;; \
+	    esac; done >$@
 
 # ---- keeping house ----
 
