@@ -229,15 +229,21 @@ passed_for() {
 
 # tensors KEY=VALUE...: how many tensors of the report have all these values ("null": none).
 tensors() {
-    cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '
-        my $text = do { local $/; <STDIN> };
-        my $report = eval { decode_json($text) };
-        my @found = @{$report->{tensors} || []};
-        for (@ARGV) {
-            my ($key, $value) = split /=/, $_, 2;
-            @found = grep { ($_->{$key} // "null") eq $value } @found;
+    cat "$WORK"/report/*.json 2>/dev/null | awk '
+        BEGIN { for (i = 1; i < ARGC; i++) wanted[i] = ARGV[i]; wanting = ARGC - 1; ARGC = 1 }
+        index($0, "    {\"tensor\": ") == 1 {
+            line = $0
+            gsub(/"/, "", line)
+            sub(/}[ ,]*$/, ",", line)
+            has = 1
+            for (i = 1; i <= wanting; i++) {
+                key = wanted[i]
+                sub(/=/, ": ", key)
+                has = has && index(line, " " key ",") > 0
+            }
+            found += has
         }
-        print scalar @found, "\n"' "$@"
+        END { print found + 0 }' "$@"
 }
 
 # sparse_calls LEAST: whether at least so many calls were made sparse.

@@ -20,8 +20,9 @@ tap "$?" "whose message names learn"
 while read -r name first count rule; do
     SPARSESHIM_REGISTER="$rule" preloaded 2 steps "$name" "first=$first"
     tap_passed "steps $name, $rule: lossy from step $first on" 2
-    [ "$(tensors state=registered)" = "$count" ]
-    tap "$?" "steps $name, $rule: $(tensors state=registered) of $count tensors"
+    registered=$(tensors state=registered)
+    [ "$registered" = "$count" ]
+    tap "$?" "steps $name, $rule: $registered of $count tensors"
     [ "$(grep -c "its calls show no period so far" "$WORK/err")" = "$((first == 0))" ]
     tap "$?" "steps $name, $rule: one line names calls= where nothing is lossy"
 done <<'END'
