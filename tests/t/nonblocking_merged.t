@@ -38,11 +38,11 @@ same_as_alone() {
 same_trainings() {
     local ranks=$1 seed=$2 runs=$3 once merge
     shift 3
-    preloaded "$ranks" nb_steps --seed "$seed" --runs "$runs" --calls "$(few 600 60)"
-    tap_taken "$runs random trainings on $ranks ranks: each call alone" "$(few 500 20)" "$(few 200 10)"
+    preloaded "$ranks" nb_steps --seed "$seed" --runs "$runs" --calls "$(few 300 60)"
+    tap_taken "$runs random trainings on $ranks ranks: each call alone" "$(few 250 20)" "$(few 100 10)"
     once=$(bits)
     for merge; do
-        SPARSESHIM_MERGE=$merge preloaded "$ranks" nb_steps --seed "$seed" --runs "$runs" --calls "$(few 600 60)"
+        SPARSESHIM_MERGE=$merge preloaded "$ranks" nb_steps --seed "$seed" --runs "$runs" --calls "$(few 300 60)"
         [ -n "$once" ] && [ "$(bits)" = "$once" ] && passed
         tap "$?" "... the same bits with MERGE=$merge"
     done
