@@ -288,8 +288,12 @@ static bool integer_is_right(const struct job *job, uint64_t got, uint64_t i)
 static uint64_t hash_bytes(const unsigned char *bytes, size_t n)
 {
     uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, n - i < sizeof word ? n - i : sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
     return hash;
 }
 
