@@ -67,7 +67,7 @@ at_all_places
 export SPARSESHIM_DENSITY=0.05
 SPARSESHIM_ALGORITHM=split_allgather same_trainings 3 1012 1 3000 1G
 SPARSESHIM_PROGRESS=thread same_trainings 2 1 "$(few 3 1)" 3000 60000 auto
-SPARSESHIM_ALGORITHM=recursive_doubling same_trainings 4 31 "$(few 2 1)" 5000 auto
+SPARSESHIM_ALGORITHM=recursive_doubling same_trainings 4 36 "$(few 2 1)" 5000 auto
 unset SPARSESHIM_DENSITY
 SPARSESHIM_ALGORITHM=ring same_as_alone "ring on 3 ranks, which does not merge" 3 100M
 # One rank has another MERGE: nobody votes in a way that others do not know.
