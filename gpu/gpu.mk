@@ -30,8 +30,10 @@ $(BUILD)/gpu/%.$(1).ptx: gpu/%.cu
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$$< for sm_$(1))
 	$$(Q)$(NVCC) $(NVCC_FLAGS) -arch=compute_$(1) -MD -MF $$@.d -MT $$@ -ptx -o $$@ $$< && $$(SAME_NAMES) $$@
-$(BUILD)/gpu/%.$(1).cubin: $(BUILD)/gpu/%.$(1).ptx
-	$$(Q)$(NVCC) -fmad=false -arch=sm_$(1) -cubin -o $$@ $$<
+# What the compiler says of registers is kept, so that gpu-registers compiles nothing.
+$(BUILD)/gpu/%.$(1).cubin $(BUILD)/gpu/%.$(1).registers: $(BUILD)/gpu/%.$(1).ptx
+	$$(Q)$(NVCC) -fmad=false -arch=sm_$(1) -Xptxas -v -cubin -o $(BUILD)/gpu/$$*.$(1).cubin $$< 2>$(BUILD)/gpu/$$*.$(1).registers || \
+	    { cat $(BUILD)/gpu/$$*.$(1).registers >&2; rm -f $(BUILD)/gpu/$$*.$(1).registers; exit 1; }
 endef
 $(foreach arch,$(sort $(GPU_LISTED) $(GPU_ARCHS)),$(eval $(call GPU_ARCH,$(arch))))
 .SECONDARY: $(foreach cu,$(GPU_CU:gpu/%.cu=%),$(foreach arch,$(GPU_LISTED),$(BUILD)/gpu/$(cu).$(arch).ptx $(BUILD)/gpu/$(cu).$(arch).cubin))
@@ -60,9 +62,8 @@ $(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
 	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
-gpu-registers: $(or $(GPU_LIBRARY:%=$(BUILD)/%),no-nvcc) ## registers, spills and shared memory of each kernel, for the last of GPU_ARCHS
-	$(Q)[ -n "$(GPU_LIBRARY)" ] || exit 1; for ptx in $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).ptx); do \
-	    $(dir $(FATBINARY))ptxas -v -fmad false -arch=sm_$(lastword $(GPU_ARCHS)) -o /dev/null $$ptx 2>&1; done | \
+gpu-registers: $(if $(GPU_LIBRARY),$(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).registers),no-nvcc) ## registers, spills and shared memory of each kernel, for the last of GPU_ARCHS
+	$(Q)[ -n "$(GPU_LIBRARY)" ] || exit 1; cat $(filter %.registers,$^) | \
 	    awk '/Compiling entry/ { split($$0, q, "\047"); name = q[2] } \
 	         /spill/ { spill = $$5 } \
 	         /Used/ { shared = match($$0, /[0-9]+ bytes smem/) ? substr($$0, RSTART, RLENGTH) : ""; \
