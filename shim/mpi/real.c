@@ -27,6 +27,7 @@ enum { NO_FUNCTION = 15 };
 struct object {
     char *name; /* "" = the program */
     uintptr_t low, high;
+    void *handle; /* once a symbol was looked up in it */
 };
 struct objects {
     struct object *list;
@@ -82,22 +83,26 @@ static int collect(struct dl_phdr_info *info, size_t size, void *ctx)
 
 static void objects_free(struct objects *all)
 {
-    for (size_t i = 0; i < all->count; i++)
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->list[i].handle)
+            dlclose(all->list[i].handle);
         free(all->list[i].name);
+    }
     free(all->list);
 }
 
 /* Returns the symbol that object o itself defines; dlsym alone would also search the objects that o
- * depends on. */
-static void *defined_in(const struct object *o, const char *symbol)
+ * depends on. The handle is kept for the next symbol: to close one, the dynamic linker goes through
+ * all objects, of which a program with PyTorch has 140. */
+static void *defined_in(struct object *o, const char *symbol)
 {
-    void *handle = dlopen(o->name[0] ? o->name : NULL, RTLD_LAZY | RTLD_NOLOAD);
     void *address;
 
-    if (!handle)
+    if (!o->handle)
+        o->handle = dlopen(o->name[0] ? o->name : NULL, RTLD_LAZY | RTLD_NOLOAD);
+    if (!o->handle)
         return NULL;
-    address = dlsym(handle, symbol);
-    dlclose(handle);
+    address = dlsym(o->handle, symbol);
     return address && inside(o, address) ? address : NULL;
 }
 
