@@ -388,7 +388,7 @@ for program in gpu_check gpu_bench gpu_large; do
 done
 for what in $(some bench 'check bench'); do
     TEST_CUDA_DEVICES=1 within 300 env BUILD="$(realpath --relative-to=. "$BUILD")" OUT="$WORK/gpu" SIZES=0 \
-        JOB_ELEMENTS=70000 LARGE=30001 VARIANTS="$(some '' -DNO_CACHE_HINTS)" \
+        JOB_ELEMENTS=7000 LARGE=30001 VARIANTS="$(some '' -DNO_CACHE_HINTS)" \
         GPU_LIBCUDA="$BUILD/tests/gpu/driver/libcuda.so.1" scripts/gpu "$what"
     # 3: without compute-sanitizer, ncu or PyTorch
     [[ $STATUS == [03] ]] && grep -q '"result": "ok"' "$WORK/gpu/$what.json" && ! grep -q failed "$WORK/gpu/table.txt"
