@@ -4,6 +4,7 @@
 set -u
 SPARSESHIM_MIN_COUNT=1000
 . tests/t/lib.sh
+python_without_shim
 unset SPARSESHIM_MIN_COUNT
 CLI=$BUILD/sparseshim
 

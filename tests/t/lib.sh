@@ -8,6 +8,14 @@ case $BUILD in
 *) BUILD=$PWD/$BUILD ;;
 esac
 LIB=$BUILD/libsparseshim.so
+# python_without_shim: python3 is the interpreter itself from here on. A version manager has a script in
+# PATH that takes ten times as long as Python to start.
+python_without_shim() {
+    mkdir "$WORK/python" || return
+    printf '#!/bin/sh\nexec %s "$@"\n' "$(python3 -c 'import sys; print(sys.executable)')" >"$WORK/python/python3"
+    chmod +x "$WORK/python/python3"
+    PATH=$WORK/python:$PATH
+}
 # FLAVOUR is the MPI library that programs are built and run with: mpich (Debian's), abi (MPICH of
 # PyPI by libmpi_abi), mpich5 (the same by libmpi), openmpi4 (Debian's), openmpi5, mpich3 (of PyPI).
 # tests/t/other_mpi lists the tests that are skipped under the others than mpich.

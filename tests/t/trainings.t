@@ -3,6 +3,7 @@
 # option parser of the training programs (tests/apps/app.h).
 set -u
 . tests/t/lib.sh
+python_without_shim
 
 # A build folder of its own, so that no finished run of another is met or forgotten.
 mkdir "$WORK/build"
