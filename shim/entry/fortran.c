@@ -11,6 +11,7 @@
 #include "shim/entry/entry.h"
 
 EXPORT shim_allreduce_fn PMPI_Allreduce, PMPI_Reduce_scatter_block;
+EXPORT shim_reduce_scatterv_fn PMPI_Reduce_scatter;
 EXPORT shim_iallreduce_fn PMPI_Iallreduce;
 EXPORT shim_allgather_fn PMPI_Allgather;
 EXPORT shim_iallgather_fn PMPI_Iallgather;
@@ -257,6 +258,24 @@ int PMPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t
     if (others_pass())
         return shim.pmpi.reduce_scatter(send, recv, count, type, op, comm);
     return serve_reduce_scatter(send, recv, count, type, op, comm, __builtin_return_address(0));
+}
+
+SLOW serve_reduce_scatterv(const void *send, void *recv, const int *counts, uintptr_t type,
+                           uintptr_t op, uintptr_t comm, const void *site)
+{
+    const int count = counts ? *counts : 0;
+
+    if (!from_fortran(site))
+        return shim.pmpi.reduce_scatterv(send, recv, counts, type, op, comm);
+    return shim_collective(REDUCTION(false, PARTS, SITE), NULL);
+}
+
+int PMPI_Reduce_scatter(const void *send, void *recv, const int *counts, uintptr_t type,
+                        uintptr_t op, uintptr_t comm)
+{
+    if (others_pass())
+        return shim.pmpi.reduce_scatterv(send, recv, counts, type, op, comm);
+    return serve_reduce_scatterv(send, recv, counts, type, op, comm, __builtin_return_address(0));
 }
 
 SLOW serve_reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,

@@ -81,6 +81,9 @@ contains
         long = [((part(i, rank), i=1, n), r=1, nranks)]
         call MPI_Reduce_scatter_block(long, b, n, MPI_REAL, MPI_SUM, comm)
         call check_sum(b)
+        b = -1
+        call MPI_Reduce_scatter(long, b, counts, MPI_REAL, MPI_SUM, comm)
+        call check_sum(b)
         all = 0
         all(rank * n + 1:(rank + 1) * n) = a
         call MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, n, MPI_REAL, comm)

@@ -29,6 +29,19 @@ open_preloaded() {
     SPARSESHIM_ALGORITHM=ring within 60 "${OPEN[@]}" -x "LD_PRELOAD=$libraries" -x SPARSESHIM_ALGORITHM "$@"
 }
 
+# names KIND LIBRARY...: names of MPI that they define or need.
+names() {
+    nm -D "--$1-only" "${@:2}" | awk '{ print $NF }' | sed 's/@.*//' | grep -E '^P?MPI_' | sort -u
+}
+libraries=$(mpicc.openmpi --showme:libdirs | sed 's/ .*//')
+names undefined "$libraries"/libmpi_mpifh.so "$libraries"/libmpi_usempif08.so | grep '^PMPI_' >"$WORK/needed"
+names defined "$LIB" >"$WORK/ours"
+# Names MPI_X that the library defines and that Open MPI's Fortran libraries call as PMPI_X.
+grep '^MPI_' "$WORK/ours" | sed 's/^/P/' | sort | comm -12 - "$WORK/needed" >"$WORK/wrapped"
+grep '^PMPI_' "$WORK/ours" | comm -23 "$WORK/wrapped" - >"$WORK/out"
+[ "$(wc -l <"$WORK/wrapped")" -ge 15 ] && [ ! -s "$WORK/out" ]
+tap "$?" "each name that is wrapped is taken over from Fortran, too"
+
 # program NAME SPARSE: it passes bare and preloaded, with so many sparse calls or more.
 program() {
     within 60 mpifort.openmpi "$OWN" -O1 -w -fallow-argument-mismatch -J"$WORK" -o "$WORK/$1" tests/fortran/"$1".f*
@@ -43,8 +56,8 @@ program ftn_mpi 20
 program ftn_f08 20
 program nb_mpif 0
 program ftn_kinds 30
-# Ten rounds of eleven calls, the last with MPI_Pcontrol(0), and a small sum.
-[ "$(counter calls.seen)" = 111 ] && [ "$(passed_for off)" -ge 6 ]
+# Ten rounds of twelve calls, the last with MPI_Pcontrol(0), and a small sum.
+[ "$(counter calls.seen)" = 121 ] && [ "$(passed_for off)" -ge 6 ]
 tap "$?" "ftn_kinds: every call is seen, and MPI_Pcontrol of Fortran is heard"
 for progress in watchdog thread; do
     SPARSESHIM_PROGRESS=$progress open_preloaded "$LIB" "$WORK/ftn_kinds"

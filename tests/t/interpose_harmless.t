@@ -44,7 +44,7 @@ awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
         MPI_Attr_put MPI_Comm_free MPI_Comm_disconnect MPI_Comm_idup MPI_Comm_idup_with_info
     # Names that Open MPI's Fortran libraries call.
     printf 'PMPI_%s\n' Allreduce Iallreduce Allgather Iallgather Allgatherv Iallgatherv \
-        Reduce_scatter_block Reduce Ireduce Iscan Iexscan Ireduce_scatter_block Ireduce_scatter \
+        Reduce_scatter_block Reduce_scatter Reduce Ireduce Iscan Iexscan Ireduce_scatter_block Ireduce_scatter \
         Pcontrol Query_thread Cancel Request_free Op_create Start Startall Comm_free \
         Comm_disconnect Comm_idup Comm_idup_with_info Wait Test Waitall Testall Waitany Testany Waitsome Testsome
     echo ompi_attr_create_keyval_aint # behind the keys of Fortran
