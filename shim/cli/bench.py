@@ -179,6 +179,10 @@ def measure(own, cell, settings, launcher):
                   file=sys.stderr)
             return None
         ranks, _, _, dense, ours, faster, _, _, result, q1, q3, difference, _ = found[1].split(",")
+        if ranks == "1":
+            print(f"sparseshim bench: {program()} ran as a job of one rank, which has nothing to sum: start 2 ranks or"
+                  " more, by the mpirun of the MPI library that it was built with", file=sys.stderr)
+            return None
         sent = [f"{number:.0f}" if number is not None else "-" for number in bytes_of(folder, count)]
         return (ranks, count, own["type"], own["mode"], density, algorithm, value_type, dense, ours, faster, q1, q3, *sent,
                 result, "-" if topk else difference)

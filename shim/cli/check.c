@@ -149,10 +149,14 @@ static void find_mpi(struct check *c)
         return;
     }
     const struct deps_object *mpi = &c->deps.objects[c->mpi];
-    c->family = family_of_name(mpi->binary.soname != NULL ? mpi->binary.soname : mpi->name);
-    if (exported(c, c->mpi, "ompi_mpi_comm_world") == BINARY_DEFINED)
-        c->family = c->family == FAMILY_OPEN_MPI ? FAMILY_OPEN_MPI : FAMILY_OLD_OPEN_MPI;
-    else if (c->family == FAMILY_NONE)
+    const char *name = mpi->binary.soname != NULL ? mpi->binary.soname : mpi->name;
+    c->family = family_of_name(name);
+    if (exported(c, c->mpi, "ompi_mpi_comm_world") == BINARY_DEFINED) {
+        /* Vendors name their Open MPI in other ways. */
+        const bool old =
+            c->family != FAMILY_OPEN_MPI && strncmp(base_name(name), "libmpi.so.", 10) == 0;
+        c->family = old ? FAMILY_OLD_OPEN_MPI : FAMILY_OPEN_MPI;
+    } else if (c->family == FAMILY_NONE)
         c->family = FAMILY_OTHER;
 }
 
@@ -298,9 +302,10 @@ static bool has_other_mpi(struct check *c)
 {
     if (c->family != FAMILY_OLD_OPEN_MPI && c->family != FAMILY_OTHER)
         return false;
-    return verdict(c, "build it against MPICH, Open MPI 4 or 5, Intel MPI, MVAPICH or Cray MPICH",
-                   "its MPI library %s is %s: calls pass through untouched",
-                   c->mpi != NOBODY ? object_name(c, c->mpi) : "", family_text(c->family));
+    return verdict(
+        c, "build it against MPICH or a relative, Open MPI 4 or 5, or the standard ABI of MPI 5",
+        "its MPI library %s is %s: calls pass through untouched",
+        c->mpi != NOBODY ? object_name(c, c->mpi) : "", family_text(c->family));
 }
 
 static bool never_reduces(struct check *c)

@@ -136,7 +136,7 @@ text | reason | text | 1 | the reason in words
 # The explanation of a reason.
 REASONS = {
     "small": "calls below MIN_COUNT elements go straight to the MPI library",
-    "communicator": "it has one rank, or two groups, or there was no private communicator for it",
+    "communicator": "it has one rank, or two groups, or there was no private communicator for it; under Open MPI also: spawned processes, or MPI_Comm_idup copied it before its first call",
     "first_call": "the MPI library runs it; in it the ranks compare their options",
     "memory": "the log of that rank says more",
     "unregistered": "a rule of REGISTER, or the header, has to name the buffer on all ranks",

@@ -70,6 +70,9 @@ rm -f begun
 within 60 "$CLI" bench --count 1000,2000 -- "$MPIRUN" -n 2 sh -c 'echo it fails; exit 3' --
 [ "$STATUS" -eq 3 ] && [ "$(grep -c 'the run failed; it said:' "$WORK/err")" -eq 2 ] && grep -q 'it fails' "$WORK/err"
 tap "$?" "a run that fails: its words, exit status 3, and the next is made"
+within 60 "$CLI" bench --count 1000 -- "$MPIRUN" -n 1
+[ "$STATUS" -eq 3 ] && grep -q 'ran as a job of one rank' "$WORK/err"
+tap "$?" "ranks that do not find one another are no measurement: exit status 3"
 within 60 "$CLI" bench --count 1000,2000 -- ./absent
 [ "$STATUS" -eq 127 ] && [ "$(grep -c './absent cannot be run' "$WORK/err")" -eq 1 ]
 tap "$?" "a launcher that is not there: exit status 127, once"

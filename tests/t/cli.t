@@ -425,6 +425,9 @@ subtest 'check says why calls would not be seen' => sub {
     verdict('./openapp', 0, qr/would be seen/, 'Open MPI');
     compiled("gcc -DFORTRAN openapp.c ./libmpi.so.40 -Wl,-rpath,'\$ORIGIN' -o openfortran");
     verdict('./openfortran', 0, qr/would be seen/, 'Fortran under Open MPI');
+    compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi_vendor.so.3 -o libmpi_vendor.so.3");
+    compiled("gcc openapp.c ./libmpi_vendor.so.3 -Wl,-rpath,'\$ORIGIN' -o vendorapp");
+    verdict('./vendorapp', 0, qr/would be seen/, 'Open MPI under the name of a vendor');
     compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi.so.20 -o libmpi.so.20");
     compiled("gcc openapp.c ./libmpi.so.20 -Wl,-rpath,'\$ORIGIN' -o oldopenapp");
     verdict('./oldopenapp', 1, qr/Open MPI before 4: calls pass through untouched/, 'Open MPI 2');
