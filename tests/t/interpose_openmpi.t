@@ -29,13 +29,14 @@ same() {
     tap "$result" "$NAME, $*: the same output bare and preloaded, and at least $least sparse calls"
 }
 
+CONSERVE=(n=1801 steps=6 type=both form=scaled bound=exact lossy=yes pattern=heavy place=turns)
 # serves FLAVOUR COMPILER NAME
 serves() {
     NAME=$3
     use_flavour "$1"
     PROGRAMS=$WORK/$1
     mkdir "$PROGRAMS"
-    build "$2" smoke churn comms copied special threads attributes kinds nb_complete nb_own nb_threads edge_process
+    build "$2" smoke oracle conserve churn comms copied special threads attributes kinds nb_complete nb_own nb_threads edge_process
     tap "$?" "$NAME: the programs compile"
     same 40 smoke
     OMPI_MCA_coll_han_priority=100 NAME="$3 with coll/han" same 10 smoke
@@ -52,6 +53,10 @@ serves() {
     tap_taken "$NAME: nonblocking calls end by every call that completes" 70 5
     preloaded 3 nb_threads
     tap_passed "$NAME: and in several threads" 5
+    SPARSESHIM_ALGORITHM=split_allgather preloaded 3 oracle 4096 0 12
+    tap_passed "$NAME: sums against exact references" 5
+    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 preloaded 3 conserve "${CONSERVE[@]}"
+    tap_passed "$NAME: top-k loses no gradient" 10
     # Of Open MPI 5, mpirun preloads nothing into processes that the program spawns.
     EDGE_COUNT=1000 preloaded 2 edge_process spawn
     [ "$STATUS" -eq 0 ] && [ "$(grep -c 'merged sums yes' "$WORK/out")" -eq 8 ] && sparse_calls 2
