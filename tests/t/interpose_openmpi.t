@@ -55,7 +55,8 @@ serves() {
     tap_passed "$NAME: and in several threads" 5
     SPARSESHIM_ALGORITHM=split_allgather preloaded 3 oracle 4096 0 12
     tap_passed "$NAME: sums against exact references" 5
-    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 preloaded 3 conserve "${CONSERVE[@]}"
+    SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' \
+        SPARSESHIM_TEST=identity_steps=1 preloaded 3 conserve "${CONSERVE[@]}"
     tap_passed "$NAME: top-k loses no gradient" 10
     # Of Open MPI 5, mpirun preloads nothing into processes that the program spawns.
     EDGE_COUNT=1000 preloaded 2 edge_process spawn
