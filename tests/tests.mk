@@ -249,8 +249,8 @@ check-frameworks: tests ## trainings in PyTorch and jax, and the manual's recipe
 # Files that hold under every MPI library; tests/t/other_mpi names what is left out. Libraries with the
 # interface of Debian's MPICH run fewer; MPICH 3 serves nonblocking calls behind a blocking one alone.
 FLAVOUR_T_mpich3 := harmless interpose_oracle collectives nonblocking_callbacks
-FLAVOUR_T_mpich5 := $(FLAVOUR_T_mpich3) nonblocking_complete
-FLAVOUR_T := $(FLAVOUR_T_mpich5) nonblocking_own nonblocking_random nonblocking_threads topk_conserve topk_identity random_programs
+FLAVOUR_T_mpich5 := $(FLAVOUR_T_mpich3) nonblocking_complete topk_conserve random_programs
+FLAVOUR_T := $(FLAVOUR_T_mpich5) nonblocking_own nonblocking_random nonblocking_threads topk_identity
 check-abi: tests $(FLAVOURS:%=programs-%) ## part of the MPI tests under the standard ABI, MPICH 5 and 3, Open MPI 4.1 and 5; pip installs what is missing
 	@failed=; $(foreach flavour,$(FLAVOURS),echo "FLAVOUR=$(flavour)"; \
 	    FLAVOUR=$(flavour) BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments \
