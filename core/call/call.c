@@ -30,8 +30,8 @@ static int step_leave(struct ss_call *call)
     return SS_NATIVE;
 }
 
-/* Returns true if residuals may join the input: what joins an input that is not finite is lost.
- * Before the sum of a host nobody has looked. */
+/* Returns true if residuals may join the input. A residual that joins an input with Inf or NaN is
+ * lost, and before the sum of a host no rank has looked. */
 static bool takes_residuals(const struct ss_feedback *f, enum ss_reason reason)
 {
     if (f->keeps || (f->vote.ballot.flags & SS_VOTE_NOT_FINITE))
