@@ -297,7 +297,7 @@ check-aarch64: ## library, unit tests and MPI programs for aarch64, cross-compil
 
 check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
-	    echo "fuzz $$name"; begin=$$(date +%s); timeout -k 5 120 $$f -runs=100000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \
+	    echo "fuzz $$name"; begin=$$(date +%s); timeout -k 5 120 $$f -runs=50000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \
 	    $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
 	    echo "fuzz $$name: $$(($$(date +%s) - begin)) s"; done
 
