@@ -31,7 +31,7 @@ struct ss_host_sum {
 struct ss_looked {
     struct ss_tensor_ballot ballot;
     bool joins;             /* a residual is to join the input if the call goes dense */
-    bool checks;            /* so is that of this or another rank: all inputs must be finite */
+    bool checks;            /* a residual of some rank may join: the input must be finite */
     bool measured;          /* residual_square is computed in this call */
     double residual_square; /* squared norms */
     double input_square;

@@ -354,8 +354,8 @@ static int establish(struct shim_comm *c, bool ok)
 /* ---- which communicator it is ---- */
 
 /* Finds size, rank, name and group. Returns false for a single rank, for an intercommunicator, and
- * under Open MPI for ranks of several worlds: if mpirun of Open MPI 5 preloads a program, processes
- * that the program spawns run without the library. */
+ * under Open MPI for ranks of several worlds: mpirun of Open MPI 5 does not preload the library
+ * into spawned processes. */
 static bool examine(struct shim_comm *c)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";

@@ -301,7 +301,7 @@ struct shim_state {
      * until the size is known, without MPI_COMM_WORLD, and if calls are counted. */
     _Atomic uint64_t min_fast_slice;
     struct shim_next next;
-    /* The MPI library's PMPI_X of each; NULL for names that end in _c. */
+    /* The MPI library's PMPI_X of each; where it lacks a name of MPI 4, as in `next`. */
     struct shim_next pmpi;
     int (*comm_size)(uintptr_t comm, int *size); /* PMPI_Comm_size */
     /* Small MPI_Allreduce so far, by communicator (shim_marks_of). */

@@ -51,6 +51,14 @@ static void draw(struct training *t, uint64_t step)
             put(t->type, t->gradient[r], i, value(step, (uint64_t)r, i));
 }
 
+static void lossy_steps(struct training *t, uint64_t steps)
+{
+    for (uint64_t s = 0; s < steps; s++) {
+        draw(t, s);
+        training_step(t, false);
+    }
+}
+
 static const struct ss_tensor *tensor_of(const struct training *t, int rank)
 {
     return ss_tensors_first(t->job.comm[rank]->tensors);
@@ -353,10 +361,7 @@ static void what_is_not_finite_goes_to_the_mpi_library(void **state)
 
     (void)state;
     open_on(&t, "1122", SS_F32, 64, 0, settings_of(SS_RING));
-    for (uint64_t s = 0; s < 3; s++) {
-        draw(&t, s);
-        training_step(&t, false);
-    }
+    lossy_steps(&t, 3);
     draw(&t, 3);
     put(SS_F32, t.gradient[3], 5, (double)NAN);
     expect_native_and_untouched(&t, SS_WHY_NOT_FINITE);
@@ -405,10 +410,7 @@ static void before_a_sum_is_looked_at_nothing_joins_it(void **state)
 
     (void)state;
     open_on(&t, "1122", SS_F32, 64, 0, settings_of(SS_RING));
-    for (uint64_t s = 0; s < 3; s++) {
-        draw(&t, s);
-        training_step(&t, false);
-    }
+    lossy_steps(&t, 3);
     draw(&t, 3);
     put(SS_F32, t.gradient[3], 5, (double)NAN);
     for (int r = 0; r < 4; r++)
@@ -487,10 +489,7 @@ static void the_plan_predicts_the_bytes(void **state)
 
             training_open(&t, (int)strlen(of[l]), SS_F32, 40000, 0, settings);
             job_set_hosts(&t.job, of[l], 64);
-            for (uint64_t s = 0; s < 3; s++) {
-                draw(&t, s);
-                training_step(&t, false);
-            }
+            lossy_steps(&t, 3);
             for (int r = 0; r < t.job.size; r++)
                 most = fmax(most, (double)ss_comm_call(t.job.comm[r])->f.c.x.bytes_sent);
             const double predicted = ss_comm_call(t.job.comm[0])->plan.bytes[SS_TWO_LEVEL];
@@ -544,10 +543,7 @@ static void expect_form(const char *layout, struct ss_settings settings, bool by
     static struct training t;
 
     open_on(&t, layout, SS_F32, 64, 0, settings);
-    for (uint64_t s = 0; s < 3; s++) {
-        draw(&t, s);
-        training_step(&t, false);
-    }
+    lossy_steps(&t, 3);
     for (int r = 0; r < t.job.size; r++)
         assert_int_equal(tensor_of(&t, r)->hold.by_host, by_host);
     expect_conservation(&t, layout);
@@ -582,10 +578,7 @@ static void a_rank_reads_its_part_at_its_place(void **state)
 
     (void)state;
     open_on(&t, "11112223", SS_F32, 64, 0, settings_of(SS_RING));
-    for (uint64_t s = 0; s < 3; s++) {
-        draw(&t, s);
-        training_step(&t, false);
-    }
+    lossy_steps(&t, 3);
     for (int r = 0; r < t.job.size; r++) {
         memset(values, 0xff, sizeof values);
         assert_int_equal(ss_residual_read(tensor_of(&t, r), values), SS_OK);
