@@ -244,7 +244,8 @@ check-cluster: tests ## Slurm, modulefiles under Lmod and environment-modules, p
 
 check-frameworks: tests ## trainings in PyTorch and jax, and the manual's recipes for them; installs both (2 GB, minutes)
 	@scripts/install-deps build tests frameworks
-	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t tests/t/recipes.t
+	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t tests/t/train_gpt.t \
+	    tests/t/recipes.t
 
 # Files that hold under every MPI library; tests/t/other_mpi names what is left out. Libraries with the
 # interface of Debian's MPICH run fewer; MPICH 3 serves nonblocking calls behind a blocking one alone.
@@ -346,7 +347,7 @@ bench-quorum: ## partial allreduces, on this machine: eager-SGD's micro-benchmar
 	@$(MAKE) --no-print-directory all apps $(BUILD)/tests/bench/bench_quorum $(BUILD)/tests/mpi/yields.so
 	@BUILD=$(BUILD) scripts/bench-quorum
 
-trainings: ## three trainings, dense and top-k in paired seeds, with plots; hours, can be resumed; ARGS=--help
+trainings: ## four trainings, dense and top-k in paired seeds, with plots; hours, can be resumed; ARGS=--help
 	@scripts/install-deps build demo bench
 	@$(MAKE) --no-print-directory all apps $(MPI_SO)
 	@BUILD=$(BUILD) scripts/trainings $(ARGS)

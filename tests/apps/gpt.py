@@ -136,7 +136,8 @@ class Training:
         self.samples = torch.Generator().manual_seed(1000 * options.seed + rank)
         self.text, self.held_out = read_text()
         self.sums = Sums(options.sums)
-        self.optimizer = torch.optim.AdamW(self.weights, lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
+        self.optimizer = torch.optim.AdamW(self.weights, lr=options.lr, betas=(0.9, options.beta2),
+                                           weight_decay=0.1)
         self.kept = self.flat(self.weights)  # the weights of the last sum of changes
 
     def flat(self, tensors):
@@ -175,9 +176,12 @@ class Training:
 
     def step(self, number):
         loss = self.gradient()
+        if self.options.clip_ranks:
+            torch.nn.utils.clip_grad_norm_(self.weights, ranks**-0.5)
         if not self.options.local:
             self.add_up_gradients()
-        torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
+        if not self.options.clip_ranks:
+            torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
         for group in self.optimizer.param_groups:
             rest = max(0, number - WARMUP) / max(1, self.options.steps - WARMUP)
             group["lr"] = self.options.lr * min(1, number / WARMUP) * (1 - 0.9 * rest)
@@ -226,6 +230,9 @@ def main():
     add("--context", type=int, default=128, help="bytes that a prediction sees (default %(default)s)")
     add("--sequences", type=int, default=4, help="of a rank in a step (default %(default)s)")
     add("--lr", type=float, default=1e-3)
+    add("--beta2", type=float, default=0.95, help="of AdamW (default %(default)s)")
+    add("--clip-ranks", action="store_true",
+        help="clip each rank's gradient before the sum, at 1 / sqrt(ranks) (DGC), not the mean after it, at 1")
     add("--form", choices=["flat", "layers"], default="flat", help="one sum per step, or one per parameter")
     add("--sums", choices=["allreduce", "iallreduce", "alltoall16", "operator16"], default="allreduce",
         help="of 32 bits; of bfloat16 by Alltoall and Allgather, or by an operator (default %(default)s)")
