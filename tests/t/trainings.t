@@ -152,7 +152,7 @@ tap "$?" "runs with other options do not count"
 # --- runs that fail ---
 
 CHARLM_ARGS='--epochs none' trainings "${SHORT[@]}" --only b,c
-log=$KEPT/charlm-local2-dense-s1.failed/err
+log=$(echo "$KEPT"/charlm-local2-dense-s1-*.failed/err)
 cp "$log" "$WORK/log" 2>/dev/null
 ended 1 "^trainings: this run failed: charlm, 2 ranks, dense, .* exit status [0-9]*; see $log" \
     "^trainings: this run failed: charlm, 2 ranks, 0.01," '^| 0.01 .* oktopk' &&
