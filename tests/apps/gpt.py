@@ -136,8 +136,7 @@ class Training:
         self.samples = torch.Generator().manual_seed(1000 * options.seed + rank)
         self.text, self.held_out = read_text()
         self.sums = Sums(options.sums)
-        self.optimizer = torch.optim.AdamW(self.weights, lr=options.lr, betas=(0.9, options.beta2),
-                                           weight_decay=0.1)
+        self.optimizer = torch.optim.AdamW(self.weights, lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
         self.kept = self.flat(self.weights)  # the weights of the last sum of changes
 
     def flat(self, tensors):
@@ -230,7 +229,6 @@ def main():
     add("--context", type=int, default=128, help="bytes that a prediction sees (default %(default)s)")
     add("--sequences", type=int, default=4, help="of a rank in a step (default %(default)s)")
     add("--lr", type=float, default=1e-3)
-    add("--beta2", type=float, default=0.95, help="of AdamW (default %(default)s)")
     add("--clip-ranks", action="store_true",
         help="clip each rank's gradient before the sum, at 1 / sqrt(ranks) (DGC), not the mean after it, at 1")
     add("--form", choices=["flat", "layers"], default="flat", help="one sum per step, or one per parameter")
