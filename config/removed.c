@@ -16,7 +16,7 @@ static const struct {
     {"REGISTER_AFTER", "calls=N in a rule of SPARSESHIM_REGISTER gives the calls of a step, and "
                        "the sum is lossy from the fourth step on"},
     {"REPARTITION_PERIOD", "oktopk divides the index space every 64 calls of a buffer"},
-    {"RESIDUAL_SCALE", "unscale gradients before the allreduce, name the buffer in "
+    {"RESIDUAL_SCALE", "divide gradients by the scale before the allreduce, name the buffer in "
                        "SPARSESHIM_EXCLUDE, or call sparseshim_scale_residual"},
     {"THRESHOLD_PERIOD", "the threshold of a buffer is selected exactly every 32 calls"},
 };

@@ -550,8 +550,8 @@ void ss_topk_not_finite(struct ss_feedback *f)
         return;
     f->comm->warned_not_finite = true;
     ss_topk_warn(f, "an input that is not finite. If a loss scale shrinks now, what was kept back "
-                    "has the former unit: unscale gradients before the allreduce, name the buffer "
-                    "in SPARSESHIM_EXCLUDE, or call sparseshim_scale_residual");
+                    "has the former scale: divide gradients by it before the allreduce, name the "
+                    "buffer in SPARSESHIM_EXCLUDE, or call sparseshim_scale_residual");
 }
 
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)

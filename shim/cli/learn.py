@@ -409,6 +409,7 @@ def write(ranks, groups, rules, out, name):
         return status
     print(f"sparseshim learn: {path}: {found or 'no'} rule{'' if found == 1 else 's'} for what looks like gradients; "
           f"sums that stay exact, with the reasons in the file: {len(groups) - len(rules)}\n"
+          f"{'' if rules else 'remove the # before a rule that names gradients, then '}"
           f"use it: SPARSESHIM_CONFIG={path if os.sep in str(path) else f'./{path}'}")
     return 0 if rules else NOTHING
 
