@@ -9,18 +9,22 @@
 
 /* Counts the bytes of a call that passed without a lane. Called after the MPI library has accepted
  * the call, so that its handles are valid. */
+/* Between two groups, a rank whose root is MPI_PROC_NULL may pass no datatype: such calls are not
+ * counted. */
 static void count_bytes(const struct shim_call *call)
 {
     size_t size = shim_handle_size(call->type);
-    int derived = 0, ranks = 1, inter = 1;
+    int derived = 0, ranks = 1, inter = 0;
 
+    if (call->kind != SS_KIND_ALLREDUCE &&
+        (shim_real.Comm_test_inter((MPI_Comm)call->comm, &inter) != MPI_SUCCESS || inter))
+        return;
     if (size == 0 && shim_real.Type_size((MPI_Datatype)call->type, &derived) == MPI_SUCCESS &&
         derived > 0)
         size = (size_t)derived;
     if (call->kind == SS_KIND_ALLREDUCE)
         atomic_fetch_add(&shim.stats.small_bytes, (uint64_t)call->count * size);
-    else if (shim_real.Comm_test_inter((MPI_Comm)call->comm, &inter) == MPI_SUCCESS && !inter &&
-             shim_real.Comm_size((MPI_Comm)call->comm, &ranks) == MPI_SUCCESS)
+    else if (shim_real.Comm_size((MPI_Comm)call->comm, &ranks) == MPI_SUCCESS)
         atomic_fetch_add(&shim.stats.small_bytes, shim_bytes(call, ranks));
 }
 
