@@ -92,17 +92,37 @@ bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
 
 /* ---- types and operators ---- */
 
+bool shim_type_form(MPI_Datatype type, struct shim_form *form)
+{
+    MPI_Count integers = 0, addresses = 0, large = 0, types = 0;
+    int n[3] = {0, 0, 0}, err;
+
+    form->combiner = 0;
+    if (shim_real_envelope_c) {
+        err = shim_real_envelope_c(type, &integers, &addresses, &large, &types, &form->combiner);
+    } else {
+        err = shim_real.Type_get_envelope(type, &n[0], &n[1], &n[2], &form->combiner);
+        integers = n[0];
+        addresses = n[1];
+        types = n[2];
+    }
+    form->integers = integers;
+    form->types = types;
+    form->others = addresses > 0 || large > 0;
+    return err == MPI_SUCCESS;
+}
+
 /* Finds the class of a type of given precision, whose handle is valid. */
 static bool find_precision(MPI_Datatype type, enum ss_type *found)
 {
-    int integers, addresses, types, combiner, size;
+    struct shim_form form;
+    int size;
 
-    if (shim_real.Type_get_envelope(type, &integers, &addresses, &types, &combiner) !=
-            MPI_SUCCESS ||
-        (combiner != MPI_COMBINER_F90_REAL && combiner != MPI_COMBINER_F90_INTEGER) ||
+    if (!shim_type_form(type, &form) ||
+        (form.combiner != MPI_COMBINER_F90_REAL && form.combiner != MPI_COMBINER_F90_INTEGER) ||
         shim_real.Type_size(type, &size) != MPI_SUCCESS || (size != 4 && size != 8))
         return false;
-    if (combiner == MPI_COMBINER_F90_REAL)
+    if (form.combiner == MPI_COMBINER_F90_REAL)
         *found = size == 4 ? SS_F32 : SS_F64;
     else
         *found = size == 4 ? SS_I32 : SS_I64;

@@ -165,6 +165,17 @@ bool shim_comm_exists(uintptr_t handle);
  * handler of the application sees the query. */
 bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c);
 
+/* How a datatype was made. */
+struct shim_form {
+    int combiner;
+    int64_t integers, types; /* arguments */
+    bool others;             /* addresses or large counts are among the arguments */
+};
+
+/* Asks how a datatype was made, whose handle is valid. No handler of the application sees the
+ * query. Returns false if the MPI library does not tell. */
+bool shim_type_form(MPI_Datatype type, struct shim_form *form);
+
 /* Acts like shim_operation, and also finds types of MPI_Type_create_f90_real and _integer, which
  * other ranks may name by other handles. Asks MPI about these, and about the pairs of
  * shim_is_disputed: once each, locally, unseen by handlers of the application. Called after the

@@ -15,6 +15,7 @@ void *shim_real_dup_fn;
 shim_create_from_group_fn *shim_real_create_from_group;
 shim_create_group_fn *shim_real_create_group;
 shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
+shim_envelope_c_fn *shim_real_envelope_c;
 bool shim_real_persistent;
 
 /* MPIX_GPU_SUPPORT_CUDA, which older headers lack. */
@@ -386,6 +387,7 @@ const char *shim_real_find_pmpi(void)
         else
             find_own(&all, &shim_real_create_from_group, "PMPI_Comm_create_from_group");
         find_iallgatherv_c(&all);
+        find_own(&all, &shim_real_envelope_c, "PMPI_Type_get_envelope_c");
         shim_real_persistent = find_own(&all, &persistent, "PMPI_Reduce_init");
     }
     objects_free(&all);

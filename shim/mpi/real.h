@@ -91,6 +91,11 @@ typedef int shim_create_from_group_fn(MPI_Group, const char *, MPI_Info, MPI_Err
 typedef int shim_real_iallgatherv_c_fn(const void *, MPI_Count, MPI_Datatype, void *,
                                        const MPI_Count *, const MPI_Aint *, MPI_Datatype, MPI_Comm,
                                        MPI_Request *);
+/* NULL if the library lacks it. The form without _c raises an error for a datatype that was made by
+ * a function of large counts. */
+typedef int shim_envelope_c_fn(MPI_Datatype, MPI_Count *integers, MPI_Count *addresses,
+                               MPI_Count *large, MPI_Count *types, int *combiner);
+extern shim_envelope_c_fn *shim_real_envelope_c;
 /* Address of MPI_COMM_DUP_FN and similar functions for C programs; NULL if the library names it
  * otherwise. */
 extern void *shim_real_dup_fn;

@@ -18,13 +18,11 @@ static bool is_predefined(MPI_Datatype type)
  * precision. */
 static void let_go(MPI_Datatype *type)
 {
-    int integers, addresses, types, combiner;
+    struct shim_form form;
 
-    if (!is_predefined(*type) &&
-        shim_real.Type_get_envelope(*type, &integers, &addresses, &types, &combiner) ==
-            MPI_SUCCESS &&
-        combiner != MPI_COMBINER_NAMED && combiner != MPI_COMBINER_F90_INTEGER &&
-        combiner != MPI_COMBINER_F90_REAL && combiner != MPI_COMBINER_F90_COMPLEX)
+    if (!is_predefined(*type) && shim_type_form(*type, &form) &&
+        form.combiner != MPI_COMBINER_NAMED && form.combiner != MPI_COMBINER_F90_INTEGER &&
+        form.combiner != MPI_COMBINER_F90_REAL && form.combiner != MPI_COMBINER_F90_COMPLEX)
         shim_real.Type_free(type);
 }
 
@@ -32,21 +30,20 @@ static void let_go(MPI_Datatype *type)
  * MPI_DATATYPE_NULL for other layouts. Contents of a type are handles of their own. */
 static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
 {
-    int integers = 0, addresses = 0, types = 0, combiner = 0;
+    struct shim_form form;
     int count[1];
     MPI_Datatype inner = 0, found = 0;
 
     if (is_predefined(type))
         return type;
-    if (depth == DEEPEST || !shim_is_derived((uintptr_t)type) ||
-        shim_real.Type_get_envelope(type, &integers, &addresses, &types, &combiner) !=
-            MPI_SUCCESS ||
-        types != 1 || integers > 1 || addresses > 0 ||
-        (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP))
+    if (depth == DEEPEST || !shim_is_derived((uintptr_t)type) || !shim_type_form(type, &form) ||
+        form.types != 1 || form.integers > 1 || form.others ||
+        (form.combiner != MPI_COMBINER_CONTIGUOUS && form.combiner != MPI_COMBINER_DUP))
         return MPI_DATATYPE_NULL;
-    if (shim_real.Type_get_contents(type, integers, 0, 1, count, NULL, &inner) != MPI_SUCCESS)
+    if (shim_real.Type_get_contents(type, (int)form.integers, 0, 1, count, NULL, &inner) !=
+        MPI_SUCCESS)
         return MPI_DATATYPE_NULL;
-    if (combiner == MPI_COMBINER_CONTIGUOUS)
+    if (form.combiner == MPI_COMBINER_CONTIGUOUS)
         *many *= (uint64_t)count[0];
     found = element_of(inner, many, depth + 1);
     let_go(&inner);

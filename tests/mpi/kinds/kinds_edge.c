@@ -1,5 +1,6 @@
 /* Allgather and reduce at the edges of what they take: datatypes that end before their call does,
- * datatypes of pairs, arguments that are errors. Bare and preloaded alike. */
+ * datatypes of pairs and of large counts, arguments that MPI does not look at, arguments that are
+ * errors. Bare and preloaded alike. */
 #include "tests/mpi/support/tap.h"
 
 #include <string.h>
@@ -113,6 +114,65 @@ static void datatypes_of_pairs_are_gathered(void)
     free(out);
 }
 
+/* Datatypes that cannot be asked about by MPI_Type_get_envelope: made by a function of large
+ * counts, and made from such a one. */
+static void datatypes_of_large_counts_are_gathered(void)
+{
+    int *in = calloc(WORDS, sizeof *in), *out = calloc((size_t)(WORDS * size), sizeof *out);
+    MPI_Datatype types[3];
+    bool right = true;
+
+    MPI_Type_contiguous_c(COLUMNS, MPI_INT, &types[0]);
+    MPI_Type_dup(types[0], &types[1]);
+    MPI_Type_contiguous(1, types[0], &types[2]);
+    MPI_Type_commit(&types[0]);
+    MPI_Type_commit(&types[2]);
+    for (int i = 0; i < WORDS; i++)
+        in[i] = value(rank, i, 0);
+    for (int round = 0; round < 6; round++) {
+        MPI_Datatype type = types[round % 3];
+
+        memset(out, 0, (size_t)(WORDS * size) * sizeof *out);
+        MPI_Allgather(in, WORDS / COLUMNS, type, out, WORDS / COLUMNS, type, comm);
+        for (int i = 0; i < WORDS * size; i++)
+            right = right && out[i] == value(i / WORDS, i % WORDS, 0);
+    }
+    for (int i = 0; i < 3; i++)
+        MPI_Type_free(&types[i]);
+    tap_ok(right, "datatypes_of_large_counts_are_gathered");
+    free(in);
+    free(out);
+}
+
+/* One group reduces to the first rank of the other. The other ranks of its group take no part, and
+ * MPI looks at none of their arguments. */
+static void a_rank_beside_the_root_may_name_no_datatype(void)
+{
+    const int side = rank == size - 1;
+    int *in = calloc(WORDS, sizeof *in), *out = calloc(WORDS, sizeof *out);
+    MPI_Comm half, groups;
+    bool right = true;
+
+    MPI_Comm_split(comm, side, rank, &half);
+    MPI_Intercomm_create(half, 0, comm, side ? 0 : size - 1, 3, &groups);
+    for (int i = 0; i < WORDS; i++)
+        in[i] = i;
+    for (int round = 0; round < 3; round++)
+        if (side)
+            MPI_Reduce(in, NULL, WORDS, MPI_INT, MPI_SUM, 0, groups);
+        else if (rank == 0)
+            MPI_Reduce(in, out, WORDS, MPI_INT, MPI_SUM, MPI_ROOT, groups);
+        else
+            MPI_Reduce(NULL, NULL, WORDS, MPI_DATATYPE_NULL, MPI_OP_NULL, MPI_PROC_NULL, groups);
+    for (int i = 0; rank == 0 && i < WORDS; i++)
+        right = right && out[i] == i;
+    MPI_Comm_free(&groups);
+    MPI_Comm_free(&half);
+    tap_ok(right, "a_rank_beside_the_root_may_name_no_datatype");
+    free(in);
+    free(out);
+}
+
 static int class_of(int code)
 {
     int class = MPI_SUCCESS;
@@ -165,6 +225,8 @@ int main(int argc, char **argv)
     for (int kind = 0; kind < 8; kind++)
         a_datatype_may_be_freed_before_its_allgather_ends(kind & 1, kind & 2);
     datatypes_of_pairs_are_gathered();
+    datatypes_of_large_counts_are_gathered();
+    a_rank_beside_the_root_may_name_no_datatype();
     wrong_arguments_are_the_librarys_to_name();
     MPI_Comm_free(&comm);
     MPI_Finalize();

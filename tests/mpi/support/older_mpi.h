@@ -20,6 +20,7 @@
 #define MPI_Ibcast_c                MPI_Ibcast
 #define MPI_Alltoall_c              MPI_Alltoall
 #define MPI_Ialltoall_c             MPI_Ialltoall
+#define MPI_Type_contiguous_c       MPI_Type_contiguous
 
 /* Open MPI 4 has persistent collectives as an extension, and no sessions: a test that begins one
  * gets an error. MPICH 3 has neither. */
