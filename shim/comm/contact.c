@@ -533,7 +533,7 @@ int shim_comm_contact_nonblocking(uintptr_t handle, bool seen)
     }
     attached = shim_comm_attach(c->handle);
     if (examine(c))
-        start_meeting(c, attached && !objects && !c->spare);
+        start_meeting(c, attached && !objects && !c->spare && shim.takes_requests);
     shim_comm_insert(c);
     if (c->meeting != MPI_REQUEST_NULL) {
         pthread_mutex_lock(&c->lock);

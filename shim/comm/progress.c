@@ -107,7 +107,7 @@ void shim_progress_enter(struct shim_comm *comm)
         comm->listed = true;
         shim_list_add(SHIM_ACTIVE, comm);
     }
-    if (atomic_load(&shim.watch.wanted))
+    if (atomic_load(&shim.watch.wanted) && (shim.takes_requests || !shim.only_meets))
         shim_progress_wake();
 }
 

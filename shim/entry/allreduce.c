@@ -349,7 +349,7 @@ static int route(const struct shim_call *call, void *request)
         return shim_pass_for(call, reason, request);
     if (shim_learns())
         return shim_learn(call, type, op, request);
-    if (request && !shim_takes_requests())
+    if (request && !shim_meets_for_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (shim.stats.timed)
         ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(type));

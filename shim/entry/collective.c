@@ -139,7 +139,7 @@ static int route(const struct shim_call *call, void *request)
         shim_callbacks_operator(call->op);
     if (shim_learns())
         return shim_pass_for(call, SS_WHY_LEARN, request);
-    if (request && !shim_takes_requests())
+    if (request && !shim_meets_for_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
         shim_comm_sweep();

@@ -345,7 +345,9 @@ struct shim_state {
         atomic_bool met; /* sessions: the first sample was taken or tried */
     } clock;
 
-    bool left_out;           /* PROGRAMS excludes this program */
+    bool left_out; /* PROGRAMS excludes this program */
+    /* it is left out, and comes to first contacts of nonblocking calls, where others wait for it */
+    bool only_meets;
     bool sessions;           /* no MPI_Init was called: the world does not exist */
     atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
     atomic_bool

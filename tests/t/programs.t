@@ -39,6 +39,16 @@ SPARSESHIM_PROGRAMS='fewcalls oth*' within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADE
 passed && [ "$(sparse)" = 2 ]
 tap "$?" "both among them: served"
 
+# The first call is a nonblocking one, and the ranks meet in the second.
+cp "$PROGRAMS/nb_mixed" "$WORK/beside"
+for level in '' funneled; do
+    # shellcheck disable=SC2086
+    SPARSESHIM_PROGRESS=watchdog SPARSESHIM_PROGRAMS='!beside' within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADED $YIELDS" \
+        -n 2 "$PROGRAMS/nb_mixed" nonblocking : -n 1 "$WORK/beside" nonblocking $level
+    passed && [ "$(sparse)" = 0 ]
+    tap "$?" "nonblocking calls beside a program that is left out ($level): all pass through"
+done
+
 if have_mpi4py; then
     on_host "mpi4py comes by itself, device memory of Python is in device.t"
     for list in 'allreduce.py 1' 'python* 0' '!allreduce* 0'; do
