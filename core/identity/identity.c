@@ -176,19 +176,23 @@ static bool is_open(const struct ss_sequence *s)
     return marks_count(s) && ss_marking_is_open(&s->marking);
 }
 
-/* Places a call by calls=N, or by the marks if their distance is a multiple of N. If the first
- * marks may still turn out to be regular, waits for them, at most as long again, except for calls=1
- * and calls that go by the rule alone. */
-static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number, uint32_t step,
+/* Places a call by calls=N, or by the marks if their distance is a multiple of N. Marks may come in
+ * the middle of a step: when they first count, the numbers go on. If the first marks may still turn
+ * out to be regular, waits for them, at most as long again, except for calls=1 and calls that go by
+ * the rule alone. */
+static struct ss_standing by_calls(struct ss_sequence *s, uint64_t number, uint32_t step,
                                    uint32_t place, bool fits)
 {
     const uint64_t least = s->lane->identity->how.steps * (uint64_t)s->calls;
     const bool wait = s->calls > 1 && is_open(s) && number < 2 * least;
     const bool marked = step > 0 && step % s->calls == 0;
 
+    if (marked && !s->was_marked)
+        s->at_mark = number - place;
+    s->was_marked = s->was_marked || marked;
     return (struct ss_standing){
         .period = s->calls,
-        .ordinal = (uint32_t)((marked ? place : number) % s->calls),
+        .ordinal = (uint32_t)((marked ? s->at_mark + place : number) % s->calls),
         .known = number >= least && !wait && (fits || !marked),
     };
 }

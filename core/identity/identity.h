@@ -23,7 +23,8 @@
  * layers that show their send buffers wait for it.
  *
  * With regular marks the ordinal is the place behind the last mark; a call that comes after the
- * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N.
+ * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N,
+ * and the places go on from the numbers of the calls before.
  * A step that was shorter than the regular distance makes the next one exact. If the buffer of a
  * place changes after all places kept theirs for three steps, this call and all behind it up to the
  * next mark are exact. Without `calls=N` the same holds if a call has the buffer that a later place

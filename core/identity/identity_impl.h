@@ -52,6 +52,8 @@ struct ss_sequence {
     bool told;        /* struct ss_standing.tell was set */
     uint32_t unknown; /* calls in a row without a known place */
     uint64_t count;   /* of a rule: all its calls, those counted at their sites included */
+    bool was_marked;  /* marks have placed a call of a rule with calls=N, */
+    uint64_t at_mark; /* and the mark before it came at this number */
     struct ss_marking marking;
     struct ss_returns returns;
     struct ss_sequence *next;

@@ -221,6 +221,26 @@ static void test_a_missing_call_among_own_buffers(void **state)
         }
 }
 
+/* With calls=N marks change no ordinal, wherever in the step and whenever they begin or end. */
+static void test_marks_begin_and_end_in_a_step(void **state)
+{
+    (void)state;
+    for (unsigned behind = 0; behind < LAYERS; behind++)
+        for (int own = 0; own < 2; own++) {
+            struct job job = open_job(LAYERS, false);
+            for (int i = 0; i < 60; i++)
+                for (unsigned k = 0; k < LAYERS; k++) {
+                    layer(&job, k, own ? 100 + k : 100);
+                    if (k == behind && i / 15 % 2 > 0)
+                        mark(&job);
+                }
+            assert_int_equal(job.moved, 0);
+            assert_int_equal(ordinals(&job), LAYERS);
+            assert_true(job.lossy_calls >= 50 * LAYERS);
+            close_job(&job);
+        }
+}
+
 /* Without marks calls=N is the user's word. */
 static void test_extra_call_without_marks(void **state)
 {
@@ -358,6 +378,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_rotating_buffers),
     cmocka_unit_test(test_fresh_arrays_by_calls),
     cmocka_unit_test(test_extra_and_missing_calls_with_marks),
+    cmocka_unit_test(test_marks_begin_and_end_in_a_step),
     cmocka_unit_test(test_a_missing_call_among_own_buffers),
     cmocka_unit_test(test_extra_call_without_marks),
     cmocka_unit_test(test_extra_call_among_own_buffers),
