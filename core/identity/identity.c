@@ -262,7 +262,8 @@ static struct ss_standing by_longer(struct ss_sequence *s, const struct ss_ident
 struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_identity_call *call)
 {
     const struct ss_identity_way *how = &s->lane->identity->how;
-    struct ss_standing now = {.label = s->label};
+    const uint64_t number = s->count;
+    struct ss_standing now = {.label = s->label, .number = number};
     uint32_t place, step = ss_marking_next(&s->marking, call->marks, &place);
 
     if (s->label > NAMED)
@@ -276,12 +277,13 @@ struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_iden
     bool fits = ss_marking_fits(&s->marking, place, call->address, s->calls == 0) && place < step &&
                 !s->marking.cut;
     if (s->calls > 0)
-        now = by_calls(s, s->count, step, place, fits);
+        now = by_calls(s, number, step, place, fits);
     else if (!how->by_rule)
         now = by_longer(s, call, step, place, fits);
     if (s->calls == 0)
         ss_returns_keep(&s->returns, &now);
     now.label = s->label;
+    now.number = number;
     if (now.known)
         s->unknown = 0;
     else if (s->calls == 0 && ++s->unknown >= SS_IDENTITY_TELLS && s->returns.run == 0 && !s->told)

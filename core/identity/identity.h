@@ -80,6 +80,7 @@ struct ss_standing {
     uint32_t label; /* of its site or rule; equal on ranks that mean the same one */
     uint32_t ordinal;
     uint32_t period; /* calls per step, 0: unknown */
+    uint64_t number; /* of the call in its sequence */
     bool known;      /* the call is one of the tensor that label and ordinal name */
     bool tell;       /* set once, after many calls without a period: log a hint at calls= */
 };

@@ -155,11 +155,22 @@ static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
     return by->ordinal == o->ordinal && by->history.first_on_lane > o->history.last_on_lane;
 }
 
+static bool is_long(const struct ss_tensor *t, uint64_t calls)
+{
+    return calls > GONE_CALLS && calls > GONE_STEPS * (uint64_t)t->history.period;
+}
+
 static bool is_gone(const struct ss_tensor *t)
 {
-    uint64_t gone = t->owner->lanes[t->lane].calls - t->history.last_on_lane;
+    return is_long(t, t->owner->lanes[t->lane].calls - t->history.last_on_lane);
+}
 
-    return gone > GONE_CALLS && gone > GONE_STEPS * (uint64_t)t->history.period;
+/* Returns true if s has gone on without t, which has its label. Between two steps the lane may have
+ * many calls that are of no layer. */
+static bool goes_on_without(const struct ss_tensor *s, const struct ss_tensor *t)
+{
+    return s->history.last_of_label > t->history.last_of_label &&
+           is_long(t, s->history.last_of_label - t->history.last_of_label);
 }
 
 /* Returns true if the dense calls of the exact tensor s can send a residual. */
@@ -170,12 +181,13 @@ static bool is_dense(const struct ss_tensor *s)
             s->reason == SS_TENSOR_GUARDED);
 }
 
-/* Returns true if other registered tensors have the label of s: layers, each with its own residual.
- */
+/* Returns true if other registered tensors have the label of s and come beside it: layers, each
+ * with its own residual. */
 static bool is_of_several(const struct ss_tensor *s)
 {
     for (const struct ss_tensor *t = s->owner->lanes[s->lane].tensors; t; t = t->in_lane)
-        if (t != s && t->label == s->label && t->state == SS_TENSOR_REGISTERED && !is_gone(t))
+        if (t != s && t->label == s->label && t->state == SS_TENSOR_REGISTERED &&
+            !goes_on_without(s, t))
             return true;
     return false;
 }
@@ -183,7 +195,8 @@ static bool is_of_several(const struct ss_tensor *s)
 static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o)
 {
     if (s->state == SS_TENSOR_REGISTERED)
-        return replaced(o, s) || (s->label == o->label && !is_of_several(s));
+        return replaced(o, s) ||
+               (s->label == o->label && goes_on_without(s, o) && !is_of_several(s));
     return is_dense(s) && replaced(o, s);
 }
 
@@ -374,6 +387,7 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     if (!t && !(t = make(ts, call, &key)))
         return NULL;
     t->history.last_on_lane = lane->calls;
+    t->history.last_of_label = found->where.number;
     t->history.last_call = ts->calls;
     return t;
 }

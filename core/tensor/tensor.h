@@ -74,7 +74,8 @@ struct ss_hold {
 struct ss_call_history {
     uint32_t period;        /* of the last call, 0: unknown */
     uint64_t first_on_lane; /* number of the first call on its lane, from 1 */
-    uint64_t last_on_lane;  /* number of the last call on its lane */
+    uint64_t last_on_lane;  /* number of the last call on its lane, */
+    uint64_t last_of_label; /* and among the calls of its label */
     uint64_t last_call;     /* number of the last call on the communicator */
 };
 

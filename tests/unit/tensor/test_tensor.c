@@ -219,6 +219,28 @@ static void a_tensor_called_now_and_then_is_no_orphan(void **state)
     job_close(job);
 }
 
+/* The lane has many calls of another site between two steps. */
+static void layers_of_a_rare_step_keep_their_residuals(void **state)
+{
+    struct job *job = job_open(1, "site=*:calls=2");
+    struct ss_tensor *layers[2];
+
+    (void)state;
+    for (int step = 0; step < 8; step++) {
+        for (int k = 0; k < 2; k++)
+            layers[k] = at(job, 0, 7, 64);
+        for (int i = 0; i < (step > 0 ? 100 : 2); i++)
+            at(job, 0, 8, 64);
+        for (int k = 0; k < 2; k++) {
+            const float *residual = layers[k]->residual.values.data;
+            assert_non_null(residual);
+            assert_true(residual[k] == (float)step && residual[1 - k] == 0);
+            ((float *)layers[k]->residual.values.data)[k] += 1;
+        }
+    }
+    job_close(job);
+}
+
 /* A successor that stays exact sends what it is handed in its dense calls, if it is a gradient. */
 static void an_orphan_is_handed_to_a_gradient_that_stays_exact(void **state)
 {
@@ -394,6 +416,7 @@ int main(void)
         cmocka_unit_test(the_residual_of_a_frozen_layer_goes_to_no_other),
         cmocka_unit_test(what_does_not_recur_goes_away),
         cmocka_unit_test(a_tensor_called_now_and_then_is_no_orphan),
+        cmocka_unit_test(layers_of_a_rare_step_keep_their_residuals),
         cmocka_unit_test(layers_that_share_a_wrapper_are_told_apart_by_their_callers),
         cmocka_unit_test(a_sum_of_residuals_stays_finite),
         cmocka_unit_test(past_the_memory_limit_tensors_stay_exact_everywhere),
