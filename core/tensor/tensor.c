@@ -150,9 +150,11 @@ static void remove_oldest(struct ss_tensors *ts)
 
 /* ---- residuals that pass to a successor ---- */
 
+/* Tensors that other rules name are other gradients. */
 static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
 {
-    return by->ordinal == o->ordinal && by->history.first_on_lane > o->history.last_on_lane;
+    return by->ordinal == o->ordinal && by->rule == o->rule &&
+           by->history.first_on_lane > o->history.last_on_lane;
 }
 
 static bool is_long(const struct ss_tensor *t, uint64_t calls)

@@ -73,6 +73,7 @@ struct shape {
     uint32_t lane;
     uint64_t site, path;
     uint64_t other_site;       /* of the last rank, 0: the same */
+    const char *place;         /* NULL: "app+0x10" */
     const void *address[MOST]; /* NULL: that of rank 0 */
     size_t n;
     enum ss_type type;
@@ -95,7 +96,8 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
     bool same = true, labels = true;
 
     for (int r = 0; r < job->size; r++) {
-        struct ss_rule_subject subject = {.count = call->n, .type = call->type, .site = "app+0x10"};
+        struct ss_rule_subject subject = {
+            .count = call->n, .type = call->type, .site = call->place ? call->place : "app+0x10"};
         struct ss_tensor_call c = {
             .lane = call->lane,
             .site = r > 0 && r + 1 == job->size && call->other_site ? call->other_site : call->site,

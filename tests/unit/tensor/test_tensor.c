@@ -241,6 +241,23 @@ static void layers_of_a_rare_step_keep_their_residuals(void **state)
     job_close(job);
 }
 
+/* Two networks with rules of their own, one of which trains first and is then rare. */
+static void gradients_of_two_rules_keep_their_residuals(void **state)
+{
+    struct job *job = job_open(1, "site=first:calls=1;site=second:calls=1");
+    const struct shape first = {
+        .site = 7, .place = "first", .address = {job}, .n = N, .type = SS_F32};
+    const struct shape second = {
+        .site = 8, .place = "second", .address = {job}, .n = N, .type = SS_F32};
+    const struct ss_tensor *t = go(job, &first);
+
+    (void)state;
+    for (int step = 0; step < 200; step++)
+        assert_ptr_not_equal(go(job, &second), t);
+    assert_non_null(t->residual.values.data);
+    job_close(job);
+}
+
 /* A successor that stays exact sends what it is handed in its dense calls, if it is a gradient. */
 static void an_orphan_is_handed_to_a_gradient_that_stays_exact(void **state)
 {
@@ -417,6 +434,7 @@ int main(void)
         cmocka_unit_test(what_does_not_recur_goes_away),
         cmocka_unit_test(a_tensor_called_now_and_then_is_no_orphan),
         cmocka_unit_test(layers_of_a_rare_step_keep_their_residuals),
+        cmocka_unit_test(gradients_of_two_rules_keep_their_residuals),
         cmocka_unit_test(layers_that_share_a_wrapper_are_told_apart_by_their_callers),
         cmocka_unit_test(a_sum_of_residuals_stays_finite),
         cmocka_unit_test(past_the_memory_limit_tensors_stay_exact_everywhere),
