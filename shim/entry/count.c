@@ -8,9 +8,8 @@
 #include "shim/task/task_words.h"
 
 /* Counts the bytes of a call that passed without a lane. Called after the MPI library has accepted
- * the call, so that its handles are valid. */
-/* Between two groups, a rank whose root is MPI_PROC_NULL may pass no datatype: such calls are not
- * counted. */
+ * the call, so that its handles are valid. Calls between two groups are not counted: a rank whose
+ * root is MPI_PROC_NULL may pass no datatype. */
 static void count_bytes(const struct shim_call *call)
 {
     size_t size = shim_handle_size(call->type);
