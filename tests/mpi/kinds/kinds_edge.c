@@ -123,9 +123,9 @@ static void datatypes_of_large_counts_are_gathered(void)
     bool right = true;
 
     MPI_Type_contiguous_c(COLUMNS, MPI_INT, &types[0]);
+    MPI_Type_commit(&types[0]);
     MPI_Type_dup(types[0], &types[1]);
     MPI_Type_contiguous(1, types[0], &types[2]);
-    MPI_Type_commit(&types[0]);
     MPI_Type_commit(&types[2]);
     for (int i = 0; i < WORDS; i++)
         in[i] = value(rank, i, 0);
