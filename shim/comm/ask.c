@@ -45,7 +45,7 @@ static MPI_Comm single(void)
 
 MPI_Comm shim_comm_make_probe(void)
 {
-    MPI_Comm probe = MPI_COMM_NULL;
+    MPI_Comm probe;
 
     pthread_mutex_lock(&shim.single_lock);
     probe = make_single();
