@@ -45,10 +45,8 @@ static MPI_Comm single(void)
 
 MPI_Comm shim_comm_make_probe(void)
 {
-    MPI_Comm probe;
-
     pthread_mutex_lock(&shim.single_lock);
-    probe = make_single();
+    MPI_Comm probe = make_single();
     pthread_mutex_unlock(&shim.single_lock);
     return probe;
 }
