@@ -246,6 +246,7 @@ tap "$?" "averages of weights from the place of the gradients on another communi
 rm -f train.conf
 learned -- none 60 0
 [ "$STATUS" -eq 1 ] && grep -qx 'register =' train.conf && grep -q 'nothing looked like a gradient' "$WORK/err" &&
+    grep -q '^remove the # before a rule that names gradients, then use it: ' "$WORK/out" &&
     grep -q "5000 float called from .* alike in 60 of 60 calls, as in an average of weights" "$WORK/err"
 tap "$?" "nothing looks like a gradient: exit status 1, a file without a rule in force, the reasons are told"
 sed -i 's/^#register/register/' train.conf

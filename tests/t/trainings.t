@@ -149,6 +149,10 @@ LANGID_ARGS='--words 20000 --dim 16 --batch 256' trainings "${SHORT[@]}" --plan
 ended 0 '^2 runs, 0 of them finished before'
 tap "$?" "runs with other options do not count"
 
+LANGID_ARGS='--words 20000 --dim 16 --batch 256' trainings "${SHORT[@]}" --settings exact
+ended 0 '^| exact .* too short' && trainings "${SHORT[@]}" --plan && ended 0 '^2 runs, 2 of them finished before'
+tap "$?" "runs with other options, in exact mode, leave finished ones alone"
+
 # --- runs that fail ---
 
 CHARLM_ARGS='--epochs none' trainings "${SHORT[@]}" --only b,c
