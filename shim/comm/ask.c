@@ -190,16 +190,6 @@ void shim_pairs_forget(void)
     pthread_mutex_unlock(&shim.single_lock);
 }
 
-bool shim_comm_has_room(void)
-{
-    MPI_Comm probe = shim_comm_make_probe();
-
-    if (probe == MPI_COMM_NULL)
-        return false;
-    shim_real.Comm_free(&probe);
-    return true;
-}
-
 bool shim_comm_within_world(MPI_Group group, int size)
 {
     int *ranks = malloc(2 * (size_t)size * sizeof *ranks), *found = ranks + size;

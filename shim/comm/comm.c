@@ -57,8 +57,8 @@ static void note_bucket(size_t bucket)
     const struct shim_comm *c = shim.buckets[bucket];
     uint64_t content = c ? SHIM_MIXED : 0;
 
-    if (c && !c->next && !c->freeing && c->state != SHIM_COMM_SEEN && c->size > 0 &&
-        c->size >> SHIM_RANKS_BITS == 0 && (uintptr_t)c->handle >> (64 - SHIM_RANKS_BITS) == 0)
+    if (c && !c->next && !c->freeing && c->size > 0 && c->size >> SHIM_RANKS_BITS == 0 &&
+        (uintptr_t)c->handle >> (64 - SHIM_RANKS_BITS) == 0)
         content = (uint64_t)(uintptr_t)c->handle << SHIM_RANKS_BITS | (uint64_t)c->size;
     atomic_store_explicit(&shim.content[bucket], content, memory_order_relaxed);
 }
@@ -70,7 +70,7 @@ int shim_comm_known_size(uintptr_t handle)
 
     pthread_mutex_lock(&shim.table_lock);
     c = *find((MPI_Comm)handle, false);
-    size = c && c->state != SHIM_COMM_SEEN ? c->size : 0;
+    size = c ? c->size : 0;
     pthread_mutex_unlock(&shim.table_lock);
     return size;
 }
@@ -154,8 +154,8 @@ void shim_comm_release(struct shim_comm *c)
     if (c->group != MPI_GROUP_NULL)
         shim_real.Group_free(&c->group);
     if (c->reserved)
-        atomic_fetch_sub(&shim.privates, 1);
-    c->reserved = false;
+        atomic_fetch_sub(c->reserved, 1);
+    c->reserved = NULL;
     c->core = NULL;
     c->layout = NULL;
     c->peers = NULL;
@@ -457,37 +457,39 @@ void shim_comm_bury(void)
     }
 }
 
-struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen)
+struct shim_comm *shim_comm_met(uintptr_t handle)
 {
     struct shim_comm *c = shim_comm_get(handle);
 
-    *seen = c && c->state == SHIM_COMM_SEEN;
-    if (!*seen)
+    if (!c || c->state != SHIM_COMM_LATER)
         return c;
     shim_comm_put(c);
     return NULL;
 }
 
-void shim_comm_forget_seen(uintptr_t handle)
+void shim_comm_forget(uintptr_t handle)
 {
-    bool seen, empty;
-    struct shim_comm *c = shim_comm_met(handle, &seen);
+    struct shim_comm *c = shim_comm_get(handle);
+    const bool later = c && c->state == SHIM_COMM_LATER;
+    bool empty;
 
     if (c)
         shim_comm_put(c);
-    c = seen ? take_out((MPI_Comm)handle, false, &empty) : NULL;
+    c = later ? take_out((MPI_Comm)handle, false, &empty) : NULL;
     if (c)
         shim_comm_put(c);
 }
 
+enum { MOST_SERVED = 2 * SHIM_PRIVATES };
+
 /* Lists the served communicators, each with a reference for the caller. Allocates nothing. */
-static size_t all_served(struct shim_comm *list[SHIM_PRIVATES])
+static size_t all_served(struct shim_comm *list[MOST_SERVED])
 {
     size_t n = 0;
 
     pthread_mutex_lock(&shim.table_lock);
     for (size_t b = 0; b < SHIM_BUCKETS; b++)
-        for (struct shim_comm *c = shim.buckets[b]; c && n < SHIM_PRIVATES; c = c->next)
+        for (struct shim_comm *c = shim.buckets[b]; c && n < MOST_SERVED; c = c->next)
             if (c->state == SHIM_COMM_SERVED) {
                 c->refs++;
                 list[n++] = c;
@@ -498,7 +500,7 @@ static size_t all_served(struct shim_comm *list[SHIM_PRIVATES])
 
 void shim_comm_give_back(void)
 {
-    struct shim_comm *list[SHIM_PRIVATES];
+    struct shim_comm *list[MOST_SERVED];
     size_t n = all_served(list);
 
     for (size_t i = 0; i < n; i++) {

@@ -17,9 +17,8 @@
 enum shim_communicator {
     SHIM_COMM_SERVED,
     SHIM_COMM_PASSES, /* one rank, an intercommunicator, or refused on some rank */
-    /* had one eligible nonblocking call: the next eligible call is the first contact */
-    SHIM_COMM_SEEN,
-    SHIM_COMM_MEETING, /* first contact in a nonblocking call: not all ranks have met yet */
+    /* refused at creation: nonblocking calls pass, and a blocking one makes contact once more */
+    SHIM_COMM_LATER,
     /* a wait outside of core has timed out, or this rank could not make a call that other ranks
      * wait for: every later eligible call returns an error */
     SHIM_COMM_FAILED
@@ -42,15 +41,12 @@ enum shim_meet {
     SHIM_MEETING
 };
 
-/* State of the private communicator. If the first contact is nonblocking, a thread of the shim
- * makes it. */
-enum shim_creation { SHIM_NOT_CREATED, SHIM_CREATING, SHIM_CREATED, SHIM_NOT_TO_BE_HAD };
-
 enum { SHIM_SHARED = 32 };
 
-/* MPICH has about 2044 communicators per process: the program keeps at least 1960 of them. */
+/* Private communicators of a process: so many that were agreed on where the program made theirs,
+ * and as many that were agreed on in a blocking call. MPICH has about 2044 communicators per
+ * process. */
 enum { SHIM_PRIVATES = 64 };
-
 struct shim_comm {
     struct shim_comm *next; /* in the bucket, or in the list of dropped entries */
     MPI_Comm handle;        /* handle of the application */
@@ -68,9 +64,6 @@ struct shim_comm {
     bool listed;                         /* in the list of active communicators */
     bool nonblocking;                    /* all ranks take nonblocking calls over */
     bool same_settings;                  /* SERVED: all ranks have the same options */
-    /* a blocking call has ended, so that the first contact was over on all ranks at the same
-     * call */
-    bool blocked;
     /* Number of the call from which nonblocking calls go to the MPI library, on the private
      * communicator, behind those taken over, since a rank has callbacks (shim/entry/callbacks.h).
      * 0: they are taken over. */
@@ -98,15 +91,15 @@ struct shim_comm {
     struct shim_comm *next_in[SHIM_LISTS]; /* under table_lock */
     bool costs_logged;                     /* DEBUG=info has logged the costs */
     bool costs_kept;
-    bool reserved;     /* counts as one of the SHIM_PRIVATES of the process */
-    bool warned;       /* a warning said that a meeting takes long */
+    atomic_int *reserved; /* counts here as one of the SHIM_PRIVATES; NULL: does not count */
+    bool at_creation;     /* the first contact was made where the program made it */
+    /* communicators that the program has made from it and from its ancestors, equal on its ranks */
+    atomic_uint created;
     bool follows;      /* made after a communicator with residuals was freed */
     bool spare;        /* one of the static entries, never freed */
     bool within_world; /* all ranks are in MPI_COMM_WORLD */
     MPI_Group group;
     MPI_Request meeting; /* may outlive the call */
-    double met;          /* time when a nonblocking meeting began */
-    atomic_int creation; /* enum shim_creation */
     struct ss_costs costs;
     long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
     long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
@@ -117,8 +110,11 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size);
 
 /* Returns the entry of a handle with a reference for the caller, or NULL. */
 struct shim_comm *shim_comm_get(uintptr_t handle);
-/* Returns the number of ranks of a communicator that has an entry; 0 if it has none, or was only
- * seen. */
+/* Acts like shim_comm_get, but returns NULL before the ranks have agreed. */
+struct shim_comm *shim_comm_met(uintptr_t handle);
+/* Removes an entry in the state SHIM_COMM_LATER, for another first contact. */
+void shim_comm_forget(uintptr_t handle);
+/* Returns the number of ranks of a communicator that has an entry; 0 if it has none. */
 int shim_comm_known_size(uintptr_t handle);
 /* Drops a reference. */
 void shim_comm_put(struct shim_comm *c);
@@ -191,10 +187,6 @@ MPI_Comm shim_comm_make_probe(void);
 /* shim/comm/prove.c: returns true if the MPI library works as its ABI says; local, tested once. */
 bool shim_comm_proves_abi(void);
 
-/* Returns true if the process can make one more communicator. If the ranks have made the same
- * communicators, all get the same answer. */
-bool shim_comm_has_room(void);
-
 /* Returns true if all ranks of a group are in MPI_COMM_WORLD. On a communicator that reaches beyond
  * it (MPI_Comm_spawn and MPI_Intercomm_merge) all ranks get false, since each lacks another's. */
 bool shim_comm_within_world(MPI_Group group, int size);
@@ -215,33 +207,8 @@ uint64_t shim_comm_host(int rank);
  * Returns MPI_SUCCESS, or an MPI error code that was raised if memory is short. */
 int shim_comm_leave_out(uintptr_t handle);
 
-/* Starts a first contact in a nonblocking call, after the native one was posted. Called only if the
- * user has asked every rank to take nonblocking calls over (shim_asked_for_requests): a rank at a
- * lower thread level would not come, and nothing can wait here. The private communicator costs more
- * than a call and is left to the second eligible call (`seen`). The communicator is MEETING until
- * shim_comm_meet_step has met all ranks; calls made meanwhile are queued. If this rank cannot serve
- * it, the communicator PASSES at once, and the meeting tells the others. */
-int shim_comm_contact_nonblocking(uintptr_t handle, bool seen);
-
-/* Returns true if a first contact can be nonblocking. */
-bool shim_comm_meets_in_nonblocking(void);
-/* shim/comm/quiet.c, under Open MPI. Makes a communicator of a group of ranks of MPI_COMM_WORLD,
- * collective over the group, in any thread, also while other threads make other ones. The number is
- * equal on all ranks of the group, and no other call in progress has it. */
-int shim_comm_make_quietly(MPI_Group group, long long number, MPI_Comm *made);
-
-/* Returns the entry with a reference for the caller, or NULL. If the communicator was only SEEN,
- * returns NULL and sets *seen. */
-struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen);
-/* Removes the entry of a SEEN communicator, for a first contact in a call that is known to be
- * valid. A call that MPI refuses on some ranks leaves it SEEN on all. */
-void shim_comm_forget_seen(uintptr_t handle);
-
-/* Makes a step of the meeting, under the communicator's lock. Returns SS_PENDING, SS_OK if the
- * communicator is SERVED from now on, SS_ERR_PEER if a rank cannot serve it, or another error with
- * the state FAILED. After SS_ERR_PEER the caller sets the state to PASSES once the queued calls are
- * in the MPI library. */
-int shim_comm_meet_step(struct shim_comm *c, bool *moved);
+/* Raises the error of a bad setting under STRICT=on, in the first eligible call alone. */
+int shim_comm_raise_settings(uintptr_t handle);
 
 /* If every rank has a TIMEOUT, waits for all ranks before a blocking call of the MPI library, in
  * which no wait is bounded. Runs two polled barriers: a rank that gave up in the first, or in the
@@ -258,9 +225,6 @@ void shim_costs_forget(void);
 
 /* Frees the private communicators of those that the application has freed. */
 void shim_comm_sweep(void);
-
-/* Returns true if the ranks are still meeting after a nonblocking call. */
-bool shim_comm_meets(struct shim_comm *c);
 
 /* Frees the idle work space of all communicators, after the system has refused memory to this rank
  * and the MPI library may need some. Communicators that another thread steps keep theirs. The

@@ -5,6 +5,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/base/launcher.h"
+#include "shim/comm/at_creation.h"
 #include "shim/comm/clock.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/partial_calls.h"
@@ -19,17 +20,23 @@ enum { CREATE_TAG = 0x5353 };
 /* Seconds after which a waiting first contact logs a warning. */
 #define PATIENCE 30.0
 
+#define WAITED "communicator \"%s\" of %d ranks: rank %d has waited %.3g s for the others in "
+
 /* Writes how long this rank has waited at first contact, and causes that the user can remove.
  * Warning and error share the text. */
 static int explain_wait(const struct shim_comm *c, double waited, char *text, size_t size)
 {
-    return snprintf(
-        text, size,
-        "communicator \"%s\" of %d ranks: rank %d has waited %.3g s for the others in its first "
-        "eligible call; is the library preloaded on every rank, with the same "
-        "SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE, and do all ranks call "
-        "the same collective with the same count, datatype and operator?%s",
-        c->name, c->size, c->rank, waited, ss_launcher_advice());
+    return snprintf(text, size,
+                    c->at_creation ? WAITED
+                        "the call that made it; is the library preloaded on every rank, with "
+                        "the same SPARSESHIM_MODE, SPARSESHIM_REGISTER, SPARSESHIM_PROGRESS "
+                        "and SPARSESHIM_DISABLE?%s"
+                                   : WAITED
+                        "its first eligible call; is the library preloaded on every rank, "
+                        "with the same SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and "
+                        "SPARSESHIM_DISABLE, and do all ranks call the same collective with "
+                        "the same count, datatype and operator?%s",
+                    c->name, c->size, c->rank, waited, ss_launcher_advice());
 }
 
 static void warn_of_waiting(const struct shim_comm *c, double waited)
@@ -182,29 +189,6 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
     }
 }
 
-/* Returns true if the private communicator can be made without a handler of the application and
- * without its communicator, which it may have freed meanwhile. This takes a function of MPI 4 or of
- * Open MPI, and ranks of one world. */
-static bool can_be_quiet(const struct shim_comm *c)
-{
-    return c->within_world &&
-           (shim_real_create_from_group || (shim_real_create_group && !shim.sessions));
-}
-
-bool shim_comm_meets_in_nonblocking(void)
-{
-    return shim_abi.kind != SHIM_ABI_OPEN_MPI || shim_real_create_group;
-}
-
-/* Makes a communicator of Open MPI. In a blocking first contact, MPI_Comm_create is one more
- * collective of the application's communicator. A nonblocking one cannot add a collective there. */
-static int make_of_open_mpi(const struct shim_comm *c, long long number, MPI_Comm *made)
-{
-    if (c->state == SHIM_COMM_MEETING)
-        return shim_comm_make_quietly(c->group, number, made);
-    return shim_real.Comm_create(c->handle, c->group, made);
-}
-
 /* Makes a communicator from the group; may block, since all ranks have met. Unlike a duplicate, it
  * runs none of the application's attribute callbacks: a callback that fails on a single rank leaves
  * the other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). If no communicator is left,
@@ -218,8 +202,8 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     snprintf(tag, sizeof tag, "sparseshim-%llx%s", (unsigned long long)c->agreed[SHIM_MEET_NUMBER],
              suffix);
     if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
-        err = make_of_open_mpi(c, c->agreed[SHIM_MEET_NUMBER] + (create_tag != CREATE_TAG), &made);
-    else if (can_be_quiet(c))
+        err = shim_real.Comm_create(c->handle, c->group, &made);
+    else if (c->within_world && shim_real_create_from_group)
         err = shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
     else
         err = shim_real.Comm_create_group(c->handle, c->group, create_tag, &made);
@@ -311,8 +295,8 @@ static void open_private(struct shim_comm *c)
 /* Counts a private communicator of this process. Returns false if there are too many. */
 static bool reserve(struct shim_comm *c)
 {
-    c->reserved = true;
-    return atomic_fetch_add(&shim.privates, 1) < SHIM_PRIVATES;
+    c->reserved = c->at_creation ? &shim.privates_at_creation : &shim.privates;
+    return atomic_fetch_add(c->reserved, 1) < SHIM_PRIVATES;
 }
 
 /* Creates transport and core. Returns true if this rank can serve. */
@@ -354,8 +338,8 @@ static int establish(struct shim_comm *c, bool ok)
 /* ---- which communicator it is ---- */
 
 /* Finds size, rank, name and group. Returns false for a single rank, for an intercommunicator, and
- * under Open MPI for ranks of several worlds: mpirun of Open MPI 5 does not preload the library
- * into spawned processes. */
+ * for ranks of several worlds under Open MPI, whose mpirun of version 5 does not preload the
+ * library into spawned processes, or where the program makes the communicator. */
 static bool examine(struct shim_comm *c)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -370,7 +354,7 @@ static bool examine(struct shim_comm *c)
     }
     c->within_world =
         shim.sessions || c->handle == MPI_COMM_WORLD || shim_comm_within_world(c->group, c->size);
-    if (!c->within_world && shim_abi.kind == SHIM_ABI_OPEN_MPI) {
+    if (!c->within_world && (c->at_creation || shim_abi.kind == SHIM_ABI_OPEN_MPI)) {
         shim_real.Group_free(&c->group);
         return false;
     }
@@ -397,99 +381,26 @@ static void tell_refused(const struct shim_comm *c)
     shim_say(
         CFG_DEBUG_INFO,
         "communicator \"%s\": not every rank can serve it (more than %d communicators, memory, "
-        "callbacks, PROGRAMS); its calls pass through",
-        c->name, SHIM_PRIVATES);
+        "PROGRAMS); its %scalls pass through",
+        c->name, SHIM_PRIVATES, c->at_creation ? "nonblocking " : "");
 }
 
-static int raise_settings(const struct shim_comm *c)
+int shim_comm_raise_settings(uintptr_t handle)
 {
+    if (!atomic_exchange(&shim.objects_to_settings, false))
+        return MPI_SUCCESS;
     atomic_fetch_add(&shim.stats.errors, 1);
-    return shim_raise(c->handle, SS_ERR_PROTOCOL,
+    return shim_raise((MPI_Comm)handle, SS_ERR_PROTOCOL,
                       "SPARSESHIM_STRICT is on and a setting is not valid; see the messages on "
                       "the debug channel");
-}
-
-int shim_comm_contact(uintptr_t handle)
-{
-    struct shim_comm *c;
-    bool objects, attached, ok;
-    char text[700];
-    int status;
-
-    if (!shim_comm_exists(handle))
-        return MPI_SUCCESS;
-    shim_comm_forget_seen(handle);
-    objects = atomic_exchange(&shim.objects_to_settings, false);
-    c = shim_comm_allocate();
-    if (!c) /* other ranks wait for this one */
-        return refuse_for_memory(handle);
-    c->handle = (MPI_Comm)handle;
-    c->refs = 1;
-    c->state = SHIM_COMM_PASSES;
-    attached = shim_comm_attach(c->handle);
-    /* Inside MPI_Finalize, MPICH 4.0.2 waits for ever when it makes a communicator. */
-    ok = attached && !objects && !c->spare && !atomic_load(&shim.finalizing);
-    status = examine(c) ? establish(c, ok) : SS_ERR_PEER;
-    if (status == SS_OK)
-        c->state = SHIM_COMM_SERVED;
-    else if (status == SS_ERR_TIMEOUT)
-        c->state = SHIM_COMM_FAILED;
-    else if (c->size > 1)
-        tell_refused(c);
-    c->status = status;
-    shim_comm_insert(c);
-    if (objects)
-        return raise_settings(c);
-    if (c->state == SHIM_COMM_FAILED) {
-        atomic_fetch_add(&shim.stats.errors, 1);
-        warn_of_timeout(c, text, sizeof text);
-        return shim_raise(c->handle, status, text);
-    }
-    return MPI_SUCCESS;
-}
-
-/* Returns true if this rank lets threads take part. A rank that only has attribute keys says so in
- * its votes instead: if it refused here, it would pass a call at once that other ranks still queue,
- * and the order of collectives would differ. */
-static bool may_meet(void)
-{
-    return !atomic_load(&shim.operators) && !atomic_load(&shim.watch.shut);
-}
-
-/* Returns true if a thread that makes the private communicator runs code of the program: Open MPI
- * copies the attributes of MPI_COMM_WORLD then. */
-static bool copies_attributes(void)
-{
-    return shim_abi.kind == SHIM_ABI_OPEN_MPI && atomic_load(&shim.callbacks);
-}
-
-static void start_meeting(struct shim_comm *c, bool ok)
-{
-    ok = equip(c, ok && can_be_quiet(c) && may_meet() && shim_comm_has_room());
-    c->met = shim_now();
-    if (post_meeting(c, ok && !copies_attributes()) != MPI_SUCCESS)
-        c->meeting = MPI_REQUEST_NULL;
-    else if (ok)
-        c->state = SHIM_COMM_MEETING;
-}
-
-static void see(struct shim_comm *c)
-{
-    c->size = shim_comm_size_of((uintptr_t)c->handle);
-    shim_comm_attach(c->handle);
-    if (c->size > 1)
-        c->state = SHIM_COMM_SEEN;
-    shim_comm_insert(c);
 }
 
 /* Returns a new entry that lets calls pass, which is not in the table yet; NULL if memory is short.
  */
 static struct shim_comm *make_passing(uintptr_t handle)
 {
-    struct shim_comm *c;
+    struct shim_comm *c = shim_comm_allocate();
 
-    shim_comm_forget_seen(handle);
-    c = shim_comm_allocate();
     if (!c)
         return NULL;
     c->handle = (MPI_Comm)handle;
@@ -498,15 +409,83 @@ static struct shim_comm *make_passing(uintptr_t handle)
     return c;
 }
 
+/* Meets the other ranks and enters the outcome into the table. Takes the entry over. */
+static int make_contact(struct shim_comm *c, bool willing)
+{
+    const bool attached = shim_comm_attach(c->handle);
+    /* Inside MPI_Finalize, MPICH 4.0.2 waits for ever when it makes a communicator. */
+    const bool ok = willing && attached && !atomic_load(&shim.objects_to_settings) && !c->spare &&
+                    !atomic_load(&shim.finalizing);
+    char text[700];
+
+    c->status = examine(c) ? establish(c, ok) : SS_ERR_PEER;
+    if (c->status == SS_OK)
+        c->state = SHIM_COMM_SERVED;
+    else if (c->status == SS_ERR_TIMEOUT)
+        c->state = SHIM_COMM_FAILED;
+    else if (c->size > 1)
+        tell_refused(c);
+    if (c->at_creation && c->state == SHIM_COMM_PASSES && c->size > 1)
+        c->state = SHIM_COMM_LATER;
+    shim_comm_insert(c);
+    if (c->state != SHIM_COMM_FAILED)
+        return MPI_SUCCESS;
+    atomic_fetch_add(&shim.stats.errors, 1);
+    warn_of_timeout(c, text, sizeof text);
+    return shim_raise(c->handle, c->status, text);
+}
+
+int shim_comm_contact(uintptr_t handle)
+{
+    struct shim_comm *c;
+    int err, objection;
+
+    if (!shim_comm_exists(handle))
+        return MPI_SUCCESS;
+    shim_comm_forget(handle);
+    c = make_passing(handle);
+    if (!c) /* other ranks wait for this one */
+        return refuse_for_memory(handle);
+    err = make_contact(c, true);
+    objection = shim_comm_raise_settings(handle);
+    return objection != MPI_SUCCESS ? objection : err;
+}
+
+bool shim_comm_count_creation(uintptr_t parent, unsigned *number)
+{
+    struct shim_comm *c = shim_comm_get(parent);
+    const bool known = c && c->at_creation;
+
+    if (known)
+        *number = atomic_fetch_add(&c->created, 1) + 1;
+    if (c)
+        shim_comm_put(c);
+    return known && *number <= SHIM_CREATIONS;
+}
+
+int shim_comm_contact_at_creation(uintptr_t handle, unsigned number, bool willing)
+{
+    struct shim_comm *c;
+
+    if (shim_comm_size_of(handle) < 2)
+        return MPI_SUCCESS;
+    c = make_passing(handle);
+    if (!c)
+        return refuse_for_memory(handle);
+    c->at_creation = true;
+    atomic_store(&c->created, number);
+    return make_contact(c, willing);
+}
+
 int shim_comm_leave_out(uintptr_t handle)
 {
-    bool seen;
-    struct shim_comm *c = shim_comm_met(handle, &seen);
+    struct shim_comm *c = shim_comm_met(handle);
 
     if (c) {
         shim_comm_put(c);
         return MPI_SUCCESS;
     }
+    shim_comm_forget(handle);
     c = make_passing(handle);
     if (!c)
         return refuse_for_memory(handle);
@@ -514,140 +493,4 @@ int shim_comm_leave_out(uintptr_t handle)
     shim_comm_attach(c->handle);
     shim_comm_insert(c);
     return MPI_SUCCESS;
-}
-
-int shim_comm_contact_nonblocking(uintptr_t handle, bool seen)
-{
-    struct shim_comm *c;
-    bool attached, objects;
-
-    if (!shim_comm_exists(handle))
-        return MPI_SUCCESS;
-    c = make_passing(handle);
-    if (!c)
-        return refuse_for_memory(handle);
-    objects = atomic_exchange(&shim.objects_to_settings, false);
-    if (!seen) {
-        see(c);
-        return objects ? raise_settings(c) : MPI_SUCCESS;
-    }
-    attached = shim_comm_attach(c->handle);
-    if (examine(c))
-        start_meeting(c, attached && !objects && !c->spare && shim.takes_requests);
-    shim_comm_insert(c);
-    if (c->meeting != MPI_REQUEST_NULL) {
-        pthread_mutex_lock(&c->lock);
-        c->polled = true;
-        shim_progress_enter(c);
-        pthread_mutex_unlock(&c->lock);
-    }
-    return objects ? raise_settings(c) : MPI_SUCCESS;
-}
-
-/* Makes the private communicator in a thread. Each rank makes it when it sees that the ranks have
- * met, in a call that waits for the other ranks. Each communicator has a thread of its own: with
- * one thread for all, two ranks could be busy with different communicators. */
-static void *create(void *argument)
-{
-    struct shim_comm *c = argument;
-    struct ss_fpenv_full creator;
-
-    /* Sums of the program may run in here, the one called just now first of all. */
-    ss_fpenv_enter_full(&creator);
-    ss_fpenv_leave(ss_fpenv_rounding(creator.vector));
-    bool made = make_private(c);
-    if (made)
-        shim_clock_meet(c);
-    atomic_store(&c->creation, made ? SHIM_CREATED : SHIM_NOT_TO_BE_HAD);
-    shim_comm_put(c);
-    ss_fpenv_leave_full(&creator);
-    atomic_fetch_sub(&shim.watch.inside, 1);
-    return NULL;
-}
-
-/* Starts the thread. If there is none, or the shim's threads may not call MPI, the caller makes the
- * communicator and waits for the other ranks' threads. */
-static void start_creation(struct shim_comm *c)
-{
-    pthread_t thread;
-
-    atomic_store(&c->creation, SHIM_CREATING);
-    pthread_mutex_lock(&shim.table_lock);
-    c->refs++;
-    pthread_mutex_unlock(&shim.table_lock);
-    atomic_fetch_add(&shim.watch.inside, 1);
-    if (shim_progress_is_open() && shim_thread_start(&thread, create, c) == 0)
-        pthread_detach(thread);
-    else
-        create(c);
-}
-
-static int settle(struct shim_comm *c, int status)
-{
-    char text[700];
-
-    if (status == SS_OK) {
-        open_private(c);
-        c->nonblocking = true; /* on all ranks that came: calls are in the queue */
-        c->state = SHIM_COMM_SERVED;
-    } else if (status == SS_ERR_PEER) {
-        tell_refused(c);
-    } else {
-        c->status = status;
-        c->state = SHIM_COMM_FAILED;
-        if (status == SS_ERR_TIMEOUT)
-            warn_of_timeout(c, text, sizeof text);
-        else
-            shim_say(CFG_DEBUG_WARN, "communicator \"%s\" of %d ranks: %s at the first contact",
-                     c->name, c->size, ss_status_text(status));
-    }
-    return status;
-}
-
-static int wait_on(struct shim_comm *c)
-{
-    double waited = shim_now() - c->met;
-
-    if (shim.settings.timeout > 0 && waited > shim.settings.timeout)
-        return settle(c, SS_ERR_TIMEOUT);
-    if (waited > PATIENCE && !c->warned) {
-        c->warned = true;
-        warn_of_waiting(c, waited);
-    }
-    return SS_PENDING;
-}
-
-int shim_comm_meet_step(struct shim_comm *c, bool *moved)
-{
-    int creation = atomic_load(&c->creation), met = 0;
-
-    *moved = true;
-    if (c->meeting != MPI_REQUEST_NULL) {
-        if (shim_real.Test(&c->meeting, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-            return settle(c, SS_ERR_TRANSPORT);
-        *moved = met;
-        if (!met)
-            return wait_on(c);
-        /* this rank had refused, and the meeting has informed the other ranks */
-        if (c->state != SHIM_COMM_MEETING)
-            return SS_ERR_PEER;
-        if (!accepted(c))
-            return settle(c, SS_ERR_PEER);
-        start_creation(c);
-        return SS_PENDING;
-    }
-    *moved = creation != SHIM_CREATING;
-    if (creation == SHIM_CREATING)
-        return wait_on(c);
-    return settle(c, creation == SHIM_CREATED ? SS_OK : SS_ERR_PEER);
-}
-
-bool shim_comm_meets(struct shim_comm *c)
-{
-    bool meets;
-
-    pthread_mutex_lock(&c->lock);
-    meets = c->meeting != MPI_REQUEST_NULL && c->state != SHIM_COMM_FAILED;
-    pthread_mutex_unlock(&c->lock);
-    return meets;
 }

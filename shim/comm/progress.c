@@ -107,7 +107,7 @@ void shim_progress_enter(struct shim_comm *comm)
         comm->listed = true;
         shim_list_add(SHIM_ACTIVE, comm);
     }
-    if (atomic_load(&shim.watch.wanted) && (shim.takes_requests || !shim.only_meets))
+    if (atomic_load(&shim.watch.wanted))
         shim_progress_wake();
 }
 
@@ -115,8 +115,7 @@ void shim_progress_enter(struct shim_comm *comm)
  * now belongs to the caller. */
 static bool leave(struct shim_comm *comm)
 {
-    if (!comm->listed || comm->queue || comm->state == SHIM_COMM_MEETING ||
-        comm->meeting != MPI_REQUEST_NULL)
+    if (!comm->listed || comm->queue)
         return false;
     comm->listed = false;
     return shim_list_remove(SHIM_ACTIVE, comm);

@@ -191,17 +191,15 @@ static void count_first(const struct shim_call *call, enum ss_type type, double 
     shim_comm_put(comm);
 }
 
-static int first_contact(const struct shim_call *call, void *request, bool seen)
+/* Handles a call on a communicator without an entry. Ranks that meet may wait for each other, which
+ * only a blocking call may. */
+static int first_contact(const struct shim_call *call, void *request)
 {
-    int err;
+    int err = shim_pass_for(call, request ? shim_unmet() : SS_WHY_FIRST, request);
 
-    if (request && (!shim_asked_for_requests() || !shim_comm_meets_in_nonblocking()))
-        return shim_pass_for(call, SS_WHY_UNMET, request);
-    err = shim_pass_for(call, SS_WHY_FIRST, request);
     if (err != MPI_SUCCESS)
         return err;
-    return request ? shim_comm_contact_nonblocking(call->comm, seen)
-                   : shim_comm_contact(call->comm);
+    return request ? shim_comm_raise_settings(call->comm) : shim_comm_contact(call->comm);
 }
 
 /* Passes a call to the MPI library on the private communicator, after the calls taken over there,
@@ -238,41 +236,17 @@ int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_
     return err;
 }
 
-static int on_either(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
+static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
 {
-    bool seen;
-    struct shim_comm *comm = shim_comm_met(call->comm, &seen);
+    struct shim_comm *comm = shim_comm_met(call->comm);
     double begin;
     int err;
 
     if (comm)
         return shim_on_known(call, comm, type, op, request);
     begin = shim_now();
-    err = first_contact(call, request, seen);
+    err = first_contact(call, request);
     count_first(call, type, begin);
-    return err;
-}
-
-/* Records that a blocking call has ended, for small calls that join others. */
-static void note_blocked(uintptr_t handle)
-{
-    bool seen;
-    struct shim_comm *comm = shim_comm_met(handle, &seen);
-
-    if (!comm)
-        return;
-    pthread_mutex_lock(&comm->lock);
-    comm->blocked = true;
-    pthread_mutex_unlock(&comm->lock);
-    shim_comm_put(comm);
-}
-
-static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
-{
-    const int err = on_either(call, type, op, request);
-
-    if (!request && shim.least_named < shim.min_count)
-        note_blocked(call->comm);
     return err;
 }
 
@@ -294,21 +268,18 @@ static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum s
 }
 
 /* With MERGE, returns true if a call below MIN_COUNT joins larger calls: a nonblocking sum whose
- * count a rule of REGISTER names, after a blocking call has ended on the communicator. Ranks whose
- * rules differ have found that out by then, all before the same call. */
+ * count a rule of REGISTER names. Ranks whose rules differ have found that out at first contact. */
 static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
 {
     struct shim_comm *comm;
-    bool seen, joins;
+    bool joins;
 
     if (call->count < shim.least_named || !shim_takes_requests() ||
         !shim_operation_asked(call, type, op) || !ss_type_is_float(*type) ||
         !ss_rules_name(shim.settings.tensors.include, (uint64_t)call->count, *type) ||
-        !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm, &seen)))
+        !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm)))
         return false;
-    pthread_mutex_lock(&comm->lock);
-    joins = comm->blocked && comm->state == SHIM_COMM_SERVED && comm->same_settings;
-    pthread_mutex_unlock(&comm->lock);
+    joins = comm->state == SHIM_COMM_SERVED && comm->same_settings;
     shim_comm_put(comm);
     return joins;
 }
@@ -349,7 +320,7 @@ static int route(const struct shim_call *call, void *request)
         return shim_pass_for(call, reason, request);
     if (shim_learns())
         return shim_learn(call, type, op, request);
-    if (request && !shim_meets_for_requests())
+    if (request && !shim_takes_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (shim.stats.timed)
         ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(type));

@@ -186,16 +186,6 @@ static void free_key(MPI_Comm comm, int keyval, bool freed)
     shim_real.Comm_free_keyval(&keyval);
 }
 
-/* Ends a meeting in progress, which would keep the communicator and its attributes beyond the call
- * that frees it. All ranks have come to the meeting before they come here. */
-static void end_meeting(struct shim_comm *c)
-{
-    while (shim_comm_meets(c)) {
-        shim_progress();
-        sched_yield();
-    }
-}
-
 int shim_comm_free(shim_comm_free_fn *next, void *comm)
 {
     struct shim_comm *c;
@@ -208,8 +198,6 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
     if (shim_learns())
         shim_learn_forget(handle);
     c = shim_comm_begin_free(handle, &outer);
-    if (c && !shim_progress_idle())
-        end_meeting(c);
     if (runs_code((MPI_Comm)handle))
         keyval = bar_until_end((MPI_Comm)handle);
     err = next(comm);

@@ -46,6 +46,12 @@ int shim_refuse_nonblocking(const struct shim_call *call);
  * program, which is then raised to MPI_THREAD_MULTIPLE. */
 bool shim_asked_for_requests(void);
 
+/* Returns why a nonblocking call on a communicator without an entry passes. */
+static inline enum ss_reason shim_unmet(void)
+{
+    return shim_asked_for_requests() ? SS_WHY_COMMUNICATOR : SS_WHY_UNMET;
+}
+
 /* Handle MPI_Init and MPI_Init_thread through `next`, and raise the level if asked for. */
 int shim_init(shim_init_fn *next, int *argc, char ***argv);
 int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,

@@ -82,25 +82,26 @@ bool shim_is_little_there(int64_t count, uintptr_t type, uintptr_t comm)
 
 /* Passes a call on an unknown communicator, whose size can be asked for after the MPI library has
  * accepted the call. */
-static int on_unknown(const struct shim_call *call, void *request, bool seen)
+static int on_unknown(const struct shim_call *call, void *request)
 {
     enum ss_reason reason;
     enum ss_type type;
     enum ss_op op;
     int size, err;
 
-    err = shim_pass_for(call, SS_WHY_FIRST, request);
+    if (request)
+        return shim_pass_for(call, shim_unmet(), request);
+    err = shim_pass_for(call, SS_WHY_FIRST, NULL);
     if (err != MPI_SUCCESS || !shim_comm_exists(call->comm))
         return err;
     size = shim_comm_size_of(call->comm);
-    reason = request && !shim_asked_for_requests() ? SS_WHY_UNMET : SS_WHY_COMMUNICATOR;
-    if (size == 0 || reason == SS_WHY_UNMET || !is_eligible(call, size, &type, &op, &reason)) {
+    reason = SS_WHY_COMMUNICATOR;
+    if (size == 0 || !is_eligible(call, size, &type, &op, &reason)) {
         atomic_fetch_sub(&shim.stats.passed[SS_WHY_FIRST], 1);
         atomic_fetch_add(&shim.stats.passed[reason], 1);
         return err;
     }
-    return request ? shim_comm_contact_nonblocking(call->comm, seen)
-                   : shim_comm_contact(call->comm);
+    return shim_comm_contact(call->comm);
 }
 
 static bool is_predefined_type(uintptr_t type)
@@ -131,7 +132,6 @@ static int route(const struct shim_call *call, void *request)
     enum ss_reason reason;
     enum ss_type type;
     enum ss_op op;
-    bool seen;
     int err;
 
     shim_job_start_if_up();
@@ -139,13 +139,13 @@ static int route(const struct shim_call *call, void *request)
         shim_callbacks_operator(call->op);
     if (shim_learns())
         return shim_pass_for(call, SS_WHY_LEARN, request);
-    if (request && !shim_meets_for_requests())
+    if (request && !shim_takes_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
         shim_comm_sweep();
-    comm = shim_comm_met(call->comm, &seen);
+    comm = shim_comm_met(call->comm);
     if (!comm)
-        return on_unknown(call, request, seen);
+        return on_unknown(call, request);
     if (call->made) { /* met by another thread during the call, which MPI does not allow */
         shim_comm_put(comm);
         return MPI_SUCCESS;

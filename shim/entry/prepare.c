@@ -128,7 +128,6 @@ static bool prepare_settings(void)
     prepare_rules();
     prepare_counts();
     shim.left_out = cfg_misread_policy(shim.cfg) || !shim_program_is_served(shim.options.programs);
-    shim.only_meets = shim.left_out && shim_asked_for_requests();
     ss_stats_init(&shim.stats, shim_now());
     shim.stats.timed = shim.options.report != CFG_REPORT_OFF || shim.settings.observe;
     shim.start_unix = (int64_t)time(NULL);

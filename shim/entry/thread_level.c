@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "core/base/launcher.h"
+#include "shim/comm/at_creation.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/partial_calls.h"
 #include "shim/comm/progress.h"
@@ -36,13 +37,19 @@ static bool raises(void)
            (shim.settings.quorum != SS_QUORUM_ALL || shim_asked_for_requests());
 }
 
-/* Opens the part for CUDA if the program has loaded CUDA's driver. MPI is up now, and the program
- * may soon forbid system calls. */
-static int ask_devices(int err)
+/* Ends MPI_Init and MPI_Init_thread. Opens the part for CUDA if the program has loaded CUDA's
+ * driver: MPI is up now, and the program may soon forbid system calls. Makes the first contact of
+ * MPI_COMM_WORLD if the job serves every nonblocking call. */
+static int initialized(int err)
 {
-    if (err == MPI_SUCCESS && shim_prepare() && shim.options.device != CFG_DEVICE_CPU)
+    if (err != MPI_SUCCESS || !shim_prepare())
+        return err;
+    if (shim.options.device != CFG_DEVICE_CPU)
         (void)shim_asks_devices();
-    return err;
+    if (!shim_asked_for_requests() || atomic_exchange(&shim.met_world, true))
+        return err;
+    shim_job_start_if_up();
+    return shim_comm_contact_at_creation((uintptr_t)MPI_COMM_WORLD, 0, true);
 }
 
 static void remember(int err, int level, int provided)
@@ -90,13 +97,13 @@ int shim_init(shim_init_fn *next, int *argc, char ***argv)
     int err;
 
     if (!raises() || !shim_real_same_object(next, shim.next.pmpi_init_thread))
-        return ask_devices(next(argc, argv));
+        return initialized(next(argc, argv));
     level = level_of_init();
     if (level < 0)
-        return ask_devices(next(argc, argv));
+        return initialized(next(argc, argv));
     err = shim.next.pmpi_init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
     remember(err, level, provided);
-    return ask_devices(err);
+    return initialized(err);
 }
 
 int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,
@@ -106,12 +113,12 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
     int err;
 
     if (!raises())
-        return ask_devices(next(argc, argv, required, provided));
+        return initialized(next(argc, argv, required, provided));
     err = next(argc, argv, MPI_THREAD_MULTIPLE, &got);
     remember(err, required, got);
     if (err == MPI_SUCCESS)
         *provided = shim.thread_level;
-    return ask_devices(err);
+    return initialized(err);
 }
 
 /* Handles MPI_Finalize. From its beginning on MPICH takes no lock, before it deletes the attributes

@@ -142,7 +142,7 @@ static void start_requests(void)
         shim_real.Query_thread(&level) == MPI_SUCCESS)
         shim.takes_requests = level == MPI_THREAD_MULTIPLE;
     shim.polls_requests = shim.takes_requests && !shim_real_grequest_start;
-    if (!shim.takes_requests && !shim.only_meets)
+    if (!shim.takes_requests)
         shim_requests_pass();
     shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;
 }

@@ -13,7 +13,6 @@ struct shim_real shim_real;
 shim_greq_start_fn *shim_real_grequest_start;
 void *shim_real_dup_fn;
 shim_create_from_group_fn *shim_real_create_from_group;
-shim_create_group_fn *shim_real_create_group;
 shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 shim_envelope_c_fn *shim_real_envelope_c;
 bool shim_real_persistent;
@@ -382,9 +381,7 @@ const char *shim_real_find_pmpi(void)
         if (!find_own(&all, &shim_real_grequest_start, "PMPIX_Grequest_start"))
             find_own(&all, &shim_real_grequest_start, "MPIX_Grequest_start");
         find_dup_fn(&all);
-        if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
-            find_into(&all, &shim_real_create_group, NULL, "ompi_comm_create_group");
-        else
+        if (shim_abi.kind != SHIM_ABI_OPEN_MPI)
             find_own(&all, &shim_real_create_from_group, "PMPI_Comm_create_from_group");
         find_iallgatherv_c(&all);
         find_own(&all, &shim_real_envelope_c, "PMPI_Type_get_envelope_c");

@@ -100,10 +100,6 @@ extern shim_envelope_c_fn *shim_real_envelope_c;
  * otherwise. */
 extern void *shim_real_dup_fn;
 extern shim_create_from_group_fn *shim_real_create_from_group;
-/* Open MPI's function behind MPI_Comm_create_group, which refuses no negative tag; NULL elsewhere.
- */
-typedef int shim_create_group_fn(MPI_Comm, MPI_Group, int, MPI_Comm *);
-extern shim_create_group_fn *shim_real_create_group;
 extern shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 /* True if the library has persistent reductions (MPI_Reduce_init). */
 extern bool shim_real_persistent;

@@ -20,7 +20,7 @@
 #include "shim/mpi/site.h"
 
 /* Version of the messages between ranks; part of the settings hash. */
-enum { SHIM_PROTOCOL = 15 };
+enum { SHIM_PROTOCOL = 16 };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"
@@ -55,6 +55,25 @@ typedef int shim_comm_free_fn(void *comm);
 /* Open MPI's, behind the keys of Fortran. */
 typedef int shim_fortran_key_fn(int kind, void *copy, void *delete, int *keyval, intptr_t extra,
                                 int flags, void *bindings);
+typedef int shim_comm_dup_fn(uintptr_t comm, void *made);
+typedef int shim_comm_dup_info_fn(uintptr_t comm, uintptr_t info, void *made);
+typedef int shim_comm_split_fn(uintptr_t comm, int colour, int key, void *made);
+typedef int shim_comm_split_type_fn(uintptr_t comm, int type, int key, uintptr_t info, void *made);
+typedef int shim_comm_create_fn(uintptr_t comm, uintptr_t group, void *made);
+typedef int shim_comm_create_group_fn(uintptr_t comm, uintptr_t group, int tag, void *made);
+typedef int shim_cart_create_fn(uintptr_t comm, int dims, const int *sizes, const int *periods,
+                                int reorder, void *made);
+typedef int shim_cart_sub_fn(uintptr_t comm, const int *remain, void *made);
+typedef int shim_graph_create_fn(uintptr_t comm, int nodes, const int *index, const int *edges,
+                                 int reorder, void *made);
+typedef int shim_dist_graph_fn(uintptr_t comm, int count, const int *sources, const int *degrees,
+                               const int *destinations, const int *weights, uintptr_t info,
+                               int reorder, void *made);
+typedef int shim_dist_graph_adjacent_fn(uintptr_t comm, int indegree, const int *sources,
+                                        const int *source_weights, int outdegree,
+                                        const int *destinations, const int *destination_weights,
+                                        uintptr_t info, int reorder, void *made);
+typedef int shim_intercomm_merge_fn(uintptr_t comm, int high, void *made);
 typedef int shim_comm_idup_fn(uintptr_t comm, void *made, void *request);
 typedef int shim_comm_idup_info_fn(uintptr_t comm, uintptr_t info, void *made, void *request);
 typedef int shim_set_attr_fn(uintptr_t comm, int keyval, void *value);
@@ -154,6 +173,18 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
     X(comm_disconnect, shim_comm_free_fn, MPI_Comm_disconnect)                                     \
     X(fortran_key_aint, shim_fortran_key_fn, ompi_attr_create_keyval_aint)                         \
     X(fortran_key_fint, shim_fortran_key_fn, ompi_attr_create_keyval_fint)                         \
+    X(comm_dup, shim_comm_dup_fn, MPI_Comm_dup)                                                    \
+    X(comm_dup_info, shim_comm_dup_info_fn, MPI_Comm_dup_with_info)                                \
+    X(comm_split, shim_comm_split_fn, MPI_Comm_split)                                              \
+    X(comm_split_type, shim_comm_split_type_fn, MPI_Comm_split_type)                               \
+    X(comm_create, shim_comm_create_fn, MPI_Comm_create)                                           \
+    X(comm_create_group, shim_comm_create_group_fn, MPI_Comm_create_group)                         \
+    X(cart_create, shim_cart_create_fn, MPI_Cart_create)                                           \
+    X(cart_sub, shim_cart_sub_fn, MPI_Cart_sub)                                                    \
+    X(graph_create, shim_graph_create_fn, MPI_Graph_create)                                        \
+    X(dist_graph, shim_dist_graph_fn, MPI_Dist_graph_create)                                       \
+    X(dist_graph_adjacent, shim_dist_graph_adjacent_fn, MPI_Dist_graph_create_adjacent)            \
+    X(intercomm_merge, shim_intercomm_merge_fn, MPI_Intercomm_merge)                               \
     X(comm_idup, shim_comm_idup_fn, MPI_Comm_idup)                                                 \
     X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
 #define SHIM_WRAPPED(X) SHIM_WRAPPED_PLAIN(X) SHIM_WRAPPED_LARGE(X)
@@ -345,9 +376,7 @@ struct shim_state {
         atomic_bool met; /* sessions: the first sample was taken or tried */
     } clock;
 
-    bool left_out; /* PROGRAMS excludes this program */
-    /* it is left out, and comes to first contacts of nonblocking calls, where others wait for it */
-    bool only_meets;
+    bool left_out;           /* PROGRAMS excludes this program */
     bool sessions;           /* no MPI_Init was called: the world does not exist */
     atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
     atomic_bool
@@ -380,7 +409,12 @@ struct shim_state {
     size_t known; /* entries in the buckets */
     /* number of communicators that have had their first contact */
     uint64_t contacts;
-    atomic_int privates;                 /* number of private communicators */
+    /* private communicators, of those that were met in a call and where the program made them */
+    atomic_int privates, privates_at_creation;
+    /* MPI_Init has made its first contact; a profiler's MPI_Init may call PMPI_Init */
+    atomic_bool met_world;
+    /* communicators that only some ranks of another one, or of two, have made together */
+    atomic_uint made_by_some;
     atomic_bool spare_used[SHIM_SPARES]; /* entries for times without memory (shim/comm/comm.c) */
     /* residuals were freed with a communicator before the end of the job */
     atomic_bool residuals_freed;

@@ -380,25 +380,6 @@ static bool step(struct shim_task *task)
     }
 }
 
-/* Returns true if a meeting that this rank has refused is still in progress. */
-static bool waits_for_others(const struct shim_comm *comm)
-{
-    return comm->state == SHIM_COMM_PASSES && comm->meeting != MPI_REQUEST_NULL;
-}
-
-static void meet(struct shim_comm *comm, bool *moved)
-{
-    if (shim_comm_meet_step(comm, moved) != SS_ERR_PEER || comm->state != SHIM_COMM_MEETING)
-        return;
-    /* A thread that sees the new state makes its calls in the MPI library, after these. */
-    for (struct shim_task *task = comm->queue; task && comm->state == SHIM_COMM_MEETING;
-         task = task->next)
-        if (!task->blocking)
-            post_whole(task);
-    if (comm->state == SHIM_COMM_MEETING)
-        comm->state = SHIM_COMM_PASSES;
-}
-
 /* Returns true if a task may be stepped. A task that has not started may start first in the queue,
  * or when core has room for one more concurrent call; later tasks follow it. */
 static bool may_step(const struct shim_task *task)
@@ -431,11 +412,6 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
     bool moved = false;
     struct shim_task *task, **link, *before = NULL;
 
-    if (comm->state == SHIM_COMM_MEETING || waits_for_others(comm)) {
-        meet(comm, &moved);
-        if (comm->state == SHIM_COMM_MEETING)
-            return moved;
-    }
     for (link = &comm->queue; (task = *link) && may_step(task);) {
         moved = step(task) || moved;
         if (shim_task_stage(task) == SHIM_TASK_QUEUED)

@@ -177,12 +177,6 @@ static inline bool shim_takes_requests(void)
     return shim.takes_requests && !atomic_load(&shim.finalizing);
 }
 
-/* Returns true if nonblocking calls make first contacts. */
-static inline bool shim_meets_for_requests(void)
-{
-    return (shim.takes_requests || shim.only_meets) && !atomic_load(&shim.finalizing);
-}
-
 /* Returns true if a request belongs to this library. */
 bool shim_request_is_ours(uintptr_t request);
 

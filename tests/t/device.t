@@ -286,7 +286,7 @@ for ranks in $(some 3 '2 3'); do
 done
 SPARSESHIM_ALGORITHM=ring preloaded 2 device_layouts words
 tap_passed "gathers of words at addresses between theirs" 3
-SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges refused
+MPIR_CVAR_DEFAULT_THREAD_LEVEL=MPI_THREAD_MULTIPLE preloaded 2 device_edges refused
 tap_passed "a nonblocking call that an operator of the program keeps from being served: an error that says so"
 for progress in auto watchdog; do
     SPARSESHIM_PROGRESS=$progress preloaded 3 device_layouts nothing
@@ -403,8 +403,6 @@ tap "$?" "... whose time is over names what it has not reached"
 # What fails.
 preloaded 2 device_calls refused
 tap_passed "calls that are not served give an error"
-SPARSESHIM_PROGRESS=watchdog preloaded 2 device_calls refused
-tap_passed "... the first ones of a communicator under PROGRESS=watchdog, too"
 TEST_CUDA_FAIL=cuMemcpyDtoHAsync_v2:1:700 preloaded 2 device_calls broken
 grep -q 'copied: CUDA_ERROR_ILLEGAL_ADDRESS' "$WORK/out"
 tap_passed "an error of the driver is an MPI error with its name"

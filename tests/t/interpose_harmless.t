@@ -42,6 +42,10 @@ awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
         MPI_Op_free PMPI_Op_free MPI_Start MPI_Startall MPI_Type_set_attr \
         MPI_Comm_create_keyval MPI_Keyval_create MPI_Type_create_keyval MPI_Comm_set_attr \
         MPI_Attr_put MPI_Comm_free MPI_Comm_disconnect MPI_Comm_idup MPI_Comm_idup_with_info
+    # Calls that make a communicator; mpi_f08 of MPICH calls their PMPI_ names.
+    printf 'MPI_%s\nPMPI_%s\n' Comm_dup{,} Comm_dup_with_info{,} Comm_split{,} Comm_split_type{,} \
+        Comm_create{,} Comm_create_group{,} Cart_create{,} Cart_sub{,} Graph_create{,} Dist_graph_create{,} \
+        Dist_graph_create_adjacent{,} Intercomm_merge{,}
     # Names that Open MPI's Fortran libraries call.
     printf 'PMPI_%s\n' Allreduce Iallreduce Allgather Iallgather Allgatherv Iallgatherv \
         Reduce_scatter_block Reduce_scatter Reduce Ireduce Iscan Iexscan Ireduce_scatter_block Ireduce_scatter \

@@ -60,9 +60,4 @@ for first in nonblocking blocking; do
     tap_taken "$first call first, the user names a level for MPI_Init" 78
 done
 
-# One rank takes none over: the others, rank 0 among them, learn it in the blocking first call.
-within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_PROGRESS watchdog \
-    -n 3 "$PROGRAMS/nb_mixed" blocking : \
-    -n 1 -env SPARSESHIM_PROGRESS off "$PROGRAMS/nb_mixed_f08" blocking
-tap_taken_none "a rank that takes no nonblocking calls over keeps the others from it"
 finish

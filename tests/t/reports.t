@@ -227,7 +227,7 @@ subtest 'two jobs are compared' => sub {
     cmp_ok abs($sent->{ratio} - $mean{exact} / $mean{lossy}), '<', 1e-9, 'and the ratio';
     my ($lane) = grep { $_->{count} == 5000 } @{$two->{lanes}};
     my ($own) = grep { $_->{count} == 5000 } @{$first->{lanes}};
-    is_deeply [@{$lane}{qw(calls_a calls_b)}], [($own->{calls}) x 2], 'a lane of both';
+    is_deeply [@{$lane}{qw(calls_a calls_b)}], [$own->{calls}, $own->{calls} - 1], 'a lane of both: the first exact call passed';
     my ($tensor) = grep { $_->{count} == 5000 } @{$two->{tensors}};
     is $tensor->{state_a}, 'registered', 'a tensor of the first';
     is $tensor->{state_b}, undef, 'that the second does not have';

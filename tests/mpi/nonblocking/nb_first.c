@@ -2,7 +2,6 @@
  *
  *   nb_first wild       a receive of MPI_ANY_TAG on MPI_COMM_WORLD is pending meanwhile
  *   nb_first attribute  MPI_COMM_WORLD has an attribute with a copy function, which nobody copies
- *   nb_first part N     the ranks with this N reduce; other ranks may run without the library
  *   nb_first handler    the handler of a call's error waits for another call
  */
 #include "tests/mpi/support/tap.h"
@@ -72,20 +71,6 @@ static void check_attribute(void)
     tap_ok(copies == 0, "the copy function does not run");
 }
 
-static void check_part(int part)
-{
-    MPI_Comm comm;
-    MPI_Request request;
-    bool right;
-
-    MPI_Ibarrier(MPI_COMM_WORLD, &request);
-    MPI_Comm_split(MPI_COMM_WORLD, part, 0, &comm);
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    right = sums_are_right(comm);
-    MPI_Comm_free(&comm);
-    tap_ok(right, "each part has its sum");
-}
-
 static void on_error(MPI_Comm *comm, int *code, ...)
 {
     (void)comm, (void)code;
@@ -124,8 +109,6 @@ int main(int argc, char **argv)
         check_wild();
     else if (strcmp(what, "attribute") == 0)
         check_attribute();
-    else if (strcmp(what, "part") == 0 && argc > 2)
-        check_part(atoi(argv[2]));
     else if (strcmp(what, "handler") == 0)
         check_handler();
     int status = tap_end();
