@@ -204,11 +204,12 @@ FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shi
 SCRIPTS := $(shell grep -d skip -lE '^\#!.*(ba)?sh' scripts/* tests/t/* tests/aarch64/* .ci/run 2>/dev/null) config/completion.bash
 PYTHON  := $(shell grep -d skip -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py)
 
-lint: all ## clang-format, folder rules, MPI headers, prose, clang-tidy, cppcheck, shellcheck, pyflakes
+lint: all ## clang-format, folder rules, MPI headers, prose, pictures, clang-tidy, cppcheck, shellcheck, pyflakes
 	@scripts/install-deps build lint
 	BUILD=$(BUILD) scripts/layers
 	BUILD=$(BUILD) CC='$(CC)' scripts/abi-check
 	scripts/prose
+	python3 -c 'import sys, xml.dom.minidom; [xml.dom.minidom.parse(path) for path in sys.argv[1:]]' $(wildcard scripts/*.svg)
 	clang-format --dry-run -Werror $(FORMATTED)
 	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(VERB_SRC) $(SHIM_SRC) $(GPU_SRC)) -- \
 	    $(STANDARD) $(DEFINES) -I.

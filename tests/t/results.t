@@ -83,10 +83,22 @@ like(starts('scripts/bench-exact nothing'), qr/does not know nothing/, 'a part t
 like(starts('scripts/plots --alhpa 1us map'), qr/does not know --alhpa/, 'so would an option');
 like(starts('scripts/none'), qr/not there/, 'and a script');
 
-# Pictures are there, each under its command.
-for my $picture ($text =~ /!\[[^\]]*\]\(([^)]+)\)/g) {
-    ok(-s "scripts/$picture", "the picture $picture");
+# Pictures are there, each under its command, and readers see them.
+my @pictures = $text =~ /!\[[^\]]*\]\(([^)]+)\)/g;
+is(join(' ', sort @pictures), join(' ', map { s{^scripts/}{}r } sort glob 'scripts/*.svg'), 'every picture is shown');
+sub parses { return system('python3', '-c', 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])', $_[0]) == 0 }
+my $out = tempdir(CLEANUP => 1);
+my $draws = grep { -x "$_/rsvg-convert" } split /:/, $ENV{PATH};
+for my $picture (@pictures) {
+    ok(parses("scripts/$picture"), "$picture is XML");
+  SKIP: {
+        skip 'rsvg-convert is missing (librsvg2-bin): pictures are not drawn', 1 if !$draws;
+        my $drawn = system('rsvg-convert', '-o', "$out/$picture.png", "scripts/$picture");
+        ok($drawn == 0 && (-s "$out/$picture.png" // 0) > 10_000, "$picture can be drawn, and is no empty sheet");
+    }
 }
+my %legend = map { $_ => 1 } slurp('scripts/loss.svg') =~ /<title>([^<]*)</g;
+is(join(', ', grep { !/gnuplot/i } sort keys %legend), '16 bits, dense, top-k 1 %', 'loss.svg names its curves in words');
 
 # A benchmark takes down the cluster that it has made, and calls for none where it makes none.
 sub asks_of_cluster {

@@ -93,9 +93,13 @@ tap "$?" "a short training, dense and top-k: the tables"
 for name in steps time; do
     [ -s "$WORK/build/trainings/quick/plots/langid-local2-$name.dat" ]
     tap "$?" "the data of the plot of loss by $name"
+    legend=$(sed -n 's/^x "\(.*\)"$/\1/p' "$WORK/build/trainings/quick/plots/langid-local2-$name.dat" | sort | paste -sd,)
+    [ "$legend" = 'dense,top-k 1 %' ]
+    tap "$?" "the legend of loss by $name says top-k and per cent"
     if command -v gnuplot >/dev/null; then
-        [ -s "$WORK/build/trainings/quick/plots/langid-local2-$name.svg" ]
-        tap "$?" "the plot of loss by $name"
+        python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' \
+            "$WORK/build/trainings/quick/plots/langid-local2-$name.svg" 2>>"$WORK/err"
+        tap "$?" "the plot of loss by $name is XML"
     else
         ended 0 '^No plots: gnuplot is missing'
         tap "$?" "no plot of loss by $name, which is said: gnuplot is missing"
