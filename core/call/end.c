@@ -67,6 +67,21 @@ static struct ss_sent dense_bytes(const struct ss_call *call, enum ss_algorithm 
     return ss_kind_dense_bytes(c->kind, &s, c->x.n * c->x.esize);
 }
 
+/* Counts a call of the program. Of a call in windows the first one counts; a later one that fails
+ * counts as an error. */
+static void count(const struct ss_call *call)
+{
+    struct ss_stats *stats = call->f.comm->stats;
+    const bool later = call->f.key.window > 0;
+
+    if (!call->native && call->f.c.x.failed < 0)
+        atomic_fetch_add(&stats->errors, 1);
+    else if (call->native && !later)
+        atomic_fetch_add(&stats->passed[call->reason], 1);
+    else if (!later)
+        atomic_fetch_add(&stats->sparse, 1);
+}
+
 static void book(struct ss_call *call, double native_seconds)
 {
     struct ss_coll *c = &call->f.c;
@@ -92,13 +107,10 @@ static void book(struct ss_call *call, double native_seconds)
             ss_in_flight_book_seconds(&call->turn, native_seconds);
         x->bytes_sent += dense.all;
         x->bytes_inside += dense.inside;
-        atomic_fetch_add(&stats->passed[call->reason], 1);
     } else if (x->failed == 0) {
         call->exceptions = is_doubtful(call) ? exceptions_of(&call->f.c) : 0;
-        atomic_fetch_add(&stats->sparse, 1);
-    } else {
-        atomic_fetch_add(&stats->errors, 1);
     }
+    count(call);
     if (!r)
         return;
     pthread_mutex_lock(&stats->lock);

@@ -86,8 +86,9 @@ struct ss_compared ss_report_compared(uint64_t dense, uint64_t dense_inside, uin
 void ss_report_date(int64_t unix_seconds, char *buffer, size_t size);
 
 /* Returns the share f of the job's time in the calls that the library wraps, small ones included. 1
- * / (1 - f) is the most that the job can gain (Amdahl). Returns NaN if the calls were not timed, or
- * if some nonblocking calls are the MPI library's, whose waits are not timed. */
+ * / (1 - f) is the most that the job can gain (Amdahl). Returns NaN if the calls were not timed, if
+ * some nonblocking calls are the MPI library's, whose waits are not timed, or if calls of several
+ * threads at once add up to more than the job. */
 double ss_report_share(const struct ss_stats *stats);
 
 /* Facts of a process in which no call could be served. */

@@ -71,7 +71,9 @@ double ss_report_share(const struct ss_stats *stats)
 {
     bool whole = stats->timed && atomic_load(&stats->not_timed) == 0;
 
-    return whole ? ss_ratio(stats->allreduce_seconds, stats->end - stats->start) : NAN;
+    double f = ss_ratio(stats->allreduce_seconds, stats->end - stats->start);
+
+    return whole && f <= 1 ? f : NAN;
 }
 
 /* Sorts lanes by bytes_dense, largest first; equal ones keep their order. A merge sort, as a list

@@ -1,4 +1,5 @@
 /* The lines that a job prints at its end. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,8 @@ static void say_bytes(struct ss_summary *s, const struct ss_report_job *job,
     const struct ss_compared c =
         ss_report_compared(t->bytes_dense, t->dense_inside, t->bytes_sent, t->sent_inside);
     const char *tail = c.one_host ? "; all inside one host" : "";
+    const double ratio = ss_ratio(c.dense, c.sent);
+    const bool same = fabs(ratio - 1) < 0.005;
     char where[80] = "";
 
     if (c.apart)
@@ -89,12 +92,9 @@ static void say_bytes(struct ss_summary *s, const struct ss_report_job *job,
             "%s sent%s%s votes included, where dense calls alone send %s (mode observe changes "
             "nothing)%s",
             SS_BYTES(c.sent), where, c.apart ? "" : ",", SS_BYTES(c.dense), tail);
-    else if (ss_ratio(c.dense, c.sent) >= 1.005)
-        say(s, "bytes", "bytes", "%s sent%s instead of %s: %s times fewer%s", SS_BYTES(c.sent),
-            where, SS_BYTES(c.dense), SS_FACTOR(c.dense / c.sent), tail);
     else
-        say(s, "bytes", "bytes", "%s sent%s instead of %s: nothing saved%s", SS_BYTES(c.sent),
-            where, SS_BYTES(c.dense), tail);
+        say(s, "bytes", "bytes", "%s sent%s instead of %s: %s%s", SS_BYTES(c.sent), where,
+            SS_BYTES(c.dense), same ? "nothing saved" : SS_FEWER(ratio), tail);
 }
 
 static void say_time(struct ss_summary *s, const struct ss_stats *stats)
@@ -109,6 +109,11 @@ static void say_time(struct ss_summary *s, const struct ss_stats *stats)
             "%s in the calls themselves; f is not known, since %s nonblocking calls end in waits "
             "that are not timed",
             SS_SECONDS(stats->allreduce_seconds), SS_COUNT(not_timed));
+    else if (stats->allreduce_seconds > stats->end - stats->start)
+        say(s, "time", "time",
+            "%s in allreduce, added up over threads that call at once: more than the job took, so "
+            "that f is not known",
+            SS_SECONDS(stats->allreduce_seconds));
     else
         say(s, "time", "time",
             "%s in allreduce, f = %s of the job, which without it is at most %s times faster",
@@ -194,8 +199,8 @@ static void say_lanes(struct ss_summary *s, const struct ss_stats *stats)
             say(s, keys[said++], "sparse", "%s: %s of %s calls; no bytes to other hosts", name,
                 algorithms, SS_COUNT(r->calls));
         else
-            say(s, keys[said++], "sparse", "%s: %s of %s calls; %s times fewer bytes%s", name,
-                algorithms, SS_COUNT(r->calls), SS_FACTOR(ss_ratio(c.dense, c.sent)),
+            say(s, keys[said++], "sparse", "%s: %s of %s calls; %s bytes%s", name, algorithms,
+                SS_COUNT(r->calls), SS_FEWER(ss_ratio(c.dense, c.sent)),
                 c.apart ? " to other hosts" : "");
     }
 }

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,4 +103,11 @@ const char *ss_word_share(char *word, double fraction)
 const char *ss_word_factor(char *word, double factor)
 {
     return three_digits(word, factor, "");
+}
+
+const char *ss_word_fewer(char *word, double ratio)
+{
+    const bool more = ratio < 1;
+
+    return three_digits(word, more ? 1 / ratio : ratio, more ? " times more" : " times fewer");
 }

@@ -71,8 +71,8 @@ bytes_memory_peak | | bytes | | most memory that libsparseshim had for residuals
 TIMES = Group("times", "Times", """
 seconds_elapsed | | seconds | | seconds from the first call that was looked at to the report
 timed | | flag | | all calls were timed: REPORT is on, or MODE is observe
-seconds_allreduce | | seconds | | seconds in all calls that are looked at, small ones included
-share_allreduce | | share | | f, seconds_allreduce / seconds_elapsed; null where some calls end in waits that are not timed
+seconds_allreduce | | seconds | | seconds in all calls that are looked at, small ones included, added up over threads
+share_allreduce | | share | | f, seconds_allreduce / seconds_elapsed; null where some calls end in waits that are not timed, or where calls of several threads at once add up to more than the job
 amdahl_cap | | factor | | 1 / (1 - f), how many times faster the job would be without these calls
 seconds_scan | | seconds | | seconds looking for the entries to send, over all call signatures
 seconds_vote | | seconds | | seconds agreeing on the call, the wait for the last rank included
@@ -155,7 +155,7 @@ type | type | text | 1 | datatype of the elements
 kind | | text | | the collective
 op | | text | | the operator; means nothing in an allgather
 _op | op | text | 1 | the operator; before it the collective where it is no allreduce
-calls | calls | count | 1 | eligible calls
+calls | calls | count | 1 | eligible calls; of a sum of more than 2^30 elements each 2^30 count as one, and the rest
 density_mean | density | share | 1! | share of the elements of this rank's input that are not zero, or were selected; mean of the calls that were scanned
 density_max | largest | share | 1* | largest density of a rank in a call
 density_result | of result | share | 1! | density of the result, mean of the calls made sparse in which this rank has all of it
@@ -216,7 +216,7 @@ _algorithm | algorithm | text | 1 | the collective; native: the MPI library's, a
 _bytes | bytes sent | bytes | 1 | bytes sent by this rank, mean of a call
 _between | between hosts | bytes | 1? | those of them that leave the host
 _seconds | time | seconds | 1 | time of a call, scan and vote included
-_faster | times faster | factor | 1 | time of native / this time
+_faster | times faster | faster | 1 | time of native / this time
 _remark | | text | 1 | marks the measured time, and the fastest sparse algorithm
 """)
 TOPK = Group("", "Predicted for MODE=topk (MODE=observe)", """
@@ -226,9 +226,9 @@ _kept | of the norm^2 | share | 1! | share of the input's squared norm in them; 
 _algorithm | algorithm | text | 1 | the collective of the least predicted time
 _bytes | bytes sent | bytes | 1 | bytes that this rank would send in a call
 _between | between hosts | bytes | 1? | those of them that leave the host
-_fewer | times fewer | factor | 1 | bytes of a dense call / these, of those between hosts if they are shown
+_fewer | times fewer | fewer | 1 | bytes of a dense call / these, of those between hosts if they are shown
 _seconds | time | seconds | 1 | time predicted for a call
-_faster | times faster | factor | 1 | measured time of the MPI library / this time
+_faster | times faster | faster | 1 | measured time of the MPI library / this time
 _remark | | text | 1 | settings for it, or the reason why there are none
 """)
 SMALL = Group("small", "Calls below MIN_COUNT", """

@@ -4,8 +4,8 @@ import json
 import report_columns as c
 from report_forms import operation
 from report_jobs import BYTES, apart, between, lane_density, lane_seconds, tensor_density, tensor_ratio
-from report_words import (Group, date, finite, first_line, in_bytes, line, plain, ratio, seconds, share, shown, table,
-                          three)
+from report_words import (Group, date, fewer, finite, first_line, in_bytes, line, plain, ratio, seconds, share, shown,
+                          table, three)
 
 
 def as_json(document, groups):
@@ -220,7 +220,7 @@ def bytes_line(b):
         dense, sent = between(b)
         where = f" between hosts, {share(ratio(sent, b['bytes_sent']))} of all that was sent,"
     return (f"{in_bytes(sent)} sent{where} instead of {in_bytes(dense)}, all of these ranks together: "
-            f"{three(ratio(dense, sent))} times fewer"
+            f"{fewer(dense, sent)}"
             + ("; all inside one host" if 0 < b["bytes_sent"] == b["bytes_sent_inside"] else ""))
 
 

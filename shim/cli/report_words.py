@@ -84,6 +84,19 @@ def date(unix):
         return ""
 
 
+def compared(number, less):
+    """A factor, and below 1 its inverse with the word for it."""
+    return f"{three(1 / number)} {less}" if finite(number) and 0 < number < 1 else three(number)
+
+
+def fewer(dense, sent):
+    """Bytes in place of those of dense calls, in words."""
+    factor = ratio(dense, sent)
+    if factor is None or abs(factor - 1) < 0.005:
+        return "nothing saved"
+    return f"{three(1 / factor)} times more" if 0 < factor < 1 else f"{three(factor)} times fewer"
+
+
 SHOW = {
     "text": lambda v: plain(v),
     "count": count,
@@ -93,6 +106,8 @@ SHOW = {
     "seconds": seconds,
     "share": share,
     "factor": three,
+    "faster": lambda v: compared(v, "slower"),
+    "fewer": lambda v: compared(v, "more"),
     "flag": lambda v: "yes" if v else "no",
     "shown": str,  # a number with its unit
     "option": str,

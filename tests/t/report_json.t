@@ -81,6 +81,21 @@ print $out output("$build/tests/unit/test_report", 'empty');
 close $out;
 like output("$build/sparseshim", 'report', "$dir/empty.json"), qr/^  calls    0 seen: /m, 'so has a job without calls';
 
+# Of several ranks: bytes that are more than those of dense calls are called more.
+my @ranks;
+for my $rank (0, 1) {
+    my $one = JSON::PP->new->utf8->decode($json);
+    $one->{job}{rank} = $rank;
+    @{$one->{bytes}}{qw(bytes_dense bytes_sent)} = (1e6, 4e6);
+    $_->{bytes_sent} = 4 * $_->{bytes_dense} for @{$one->{lanes}};
+    push @ranks, "$dir/rank$rank.json";
+    open $out, '>:raw', $ranks[-1] or die $!;
+    print $out JSON::PP->new->utf8->encode($one);
+    close $out;
+}
+like output("$build/sparseshim", 'report', '--merge', @ranks), qr/ 8\.00 MB sent instead of 2\.00 MB, .*: 4\.00 times more$/m,
+    'ranks together: more bytes are called more';
+
 truncate $file, length($json) / 2 or die "$file: $!";
 my $message = output('sh', '-c', '"$1" report "$2" 2>&1', 'sh', "$build/sparseshim", $file);
 isnt $?, 0, 'half a report is refused';

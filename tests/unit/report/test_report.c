@@ -103,6 +103,50 @@ static void bytes_inside_the_host_are_told_apart(void **state)
     ss_stats_free(&stats);
 }
 
+static void more_bytes_are_called_more(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    fill_sample(&stats);
+    for (struct ss_lane_record *r = stats.lanes; r; r = r->next)
+        r->bytes_sent = 4 * r->bytes_dense;
+    text = as_text(&stats, &job);
+    assert_contains(&text, "\n  bytes    101 GB sent instead of 25.2 GB: 4.00 times more\n");
+    assert_contains(&text, " of 1,000 calls; 4.00 times more bytes\n");
+    assert_lacks(&text, "fewer");
+    free(text.text);
+    for (struct ss_lane_record *r = stats.lanes; r; r = r->next)
+        r->bytes_sent = r->bytes_dense + r->bytes_dense / 1000;
+    text = as_text(&stats, &job);
+    assert_contains(&text, "instead of 25.2 GB: nothing saved\n");
+    free(text.text);
+    ss_stats_free(&stats);
+}
+
+/* Calls of two threads at once may add up to more than the job. */
+static void a_share_is_never_above_one(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text, json;
+
+    (void)state;
+    fill_sample(&stats);
+    stats.allreduce_seconds = 1.37 * (stats.end - stats.start);
+    text = as_text(&stats, &job);
+    assert_contains(&text, "\n  time     82.2 s in allreduce, added up over threads that call at "
+                           "once: more than the job took, so that f is not known\n");
+    free(text.text);
+    json = as_json(&stats, &job);
+    assert_contains(&json, "\"share_allreduce\": null,");
+    assert_contains(&json, "\"amdahl_cap\": null,");
+    free(json.text);
+    ss_stats_free(&stats);
+}
+
 static void the_summary_has_at_most_fifteen_lines(void **state)
 {
     static const char *const notes[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
@@ -452,6 +496,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_summary_says_whether_it_works_and_what_it_saved),
         cmocka_unit_test(bytes_inside_the_host_are_told_apart),
+        cmocka_unit_test(more_bytes_are_called_more),
+        cmocka_unit_test(a_share_is_never_above_one),
         cmocka_unit_test(the_summary_has_at_most_fifteen_lines),
         cmocka_unit_test(a_report_of_a_running_job_says_that_it_has_not_ended),
         cmocka_unit_test(a_job_without_eligible_calls_is_told_why),

@@ -34,6 +34,7 @@ struct sim_job {
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
+    unsigned window; /* its number, where the call is a part of a larger one */
     const void *in[SIM_JOB_RANKS];
     void *out[SIM_JOB_RANKS];
     struct ss_backend *backend[SIM_JOB_RANKS]; /* NULL: the host */
@@ -94,8 +95,9 @@ static inline int job_step(void *ctx, int rank)
         struct ss_backend *backend = job->backend[rank] ? job->backend[rank] : &ss_host;
         ptrdiff_t far = backend->ops->remote ? job->far : 0;
         const char *in = job->in[rank];
-        int status = ss_call_start(call, job->comm[rank], backend, job->type, job->op,
-                                   in ? in + far : NULL, (char *)job->out[rank] + far, n, 0);
+        int status =
+            ss_call_start(call, job->comm[rank], backend, job->type, job->op, in ? in + far : NULL,
+                          (char *)job->out[rank] + far, n, job->window);
         if (job->starve_after_vote && rank == job->starve_rank)
             atomic_store(&job->mem[rank].used, SIZE_MAX - 1);
         if (job->limit_after_vote)
