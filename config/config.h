@@ -182,6 +182,12 @@ const char *cfg_removed(const char *name);
  * freed. NULL if there are none, or memory is short. */
 char *cfg_profile_names(void);
 
+/* Writes a value as messages show it: at most 60 characters, then "..."; bytes that are no
+ * printable character of UTF-8 as \xNN. Returns the text. */
+enum { CFG_QUOTED = 4 * 60 + sizeof "..." };
+const char *cfg_quote(char text[CFG_QUOTED], const char *value);
+#define CFG_SHOWN(value) cfg_quote((char[CFG_QUOTED]){0}, value)
+
 /* Returns NULL if the row admits the value, else a sentence, to be freed, with the allowed values.
  */
 char *cfg_objection(size_t row, const char *value);

@@ -13,7 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LONGEST_LINE = 8192, LONGEST_SHOWN = 200 };
+enum { LONGEST_LINE = 8192, LARGEST_FILE = 1 << 20 };
+
+static const char byte_order_mark[] = "\xef\xbb\xbf"; /* Windows writes it before UTF-8 */
 
 struct place {
     const char *path;
@@ -95,12 +97,11 @@ static void tell_unknown(struct cfg *cfg, const struct place *at, const char *na
     find_meant(name, meant, sizeof meant);
     const char *rest = consequence(cfg, at, name);
     if (rest[0] != '\0')
-        cfg_say(cfg, true, "%s:%lu: %.*s is not known (did you mean %s?)%s", at->path, at->line,
-                LONGEST_SHOWN, name, meant, rest);
+        cfg_say(cfg, true, "%s:%lu: %s is not known (did you mean %s?)%s", at->path, at->line,
+                CFG_SHOWN(name), meant, rest);
     else
-        cfg_say(cfg, false, "%s:%lu: %.*s is not known%s%s%s", at->path, at->line, LONGEST_SHOWN,
-                name, meant[0] != '\0' ? "; did you mean " : "", meant,
-                meant[0] != '\0' ? "?" : "");
+        cfg_say(cfg, false, "%s:%lu: %s is not known%s%s%s", at->path, at->line, CFG_SHOWN(name),
+                meant[0] != '\0' ? "; did you mean " : "", meant, meant[0] != '\0' ? "?" : "");
 }
 
 /* A line without '='. */
@@ -108,8 +109,8 @@ static void tell_no_setting(struct cfg *cfg, const struct place *at, const char 
 {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(line, " \t:"), line);
-    cfg_say(cfg, true, "%s:%lu: '%.*s' is not a setting; allowed are lines 'name = value'%s",
-            at->path, at->line, LONGEST_SHOWN, line, consequence(cfg, at, name));
+    cfg_say(cfg, true, "%s:%lu: '%s' is not a setting; allowed are lines 'name = value'%s",
+            at->path, at->line, CFG_SHOWN(line), consequence(cfg, at, name));
 }
 
 /* Cuts the '+' off a name that stood before "+=". */
@@ -147,13 +148,12 @@ static void add_rules(struct cfg *cfg, size_t row, const char *value, enum cfg_s
 
 static void take_line(struct cfg *cfg, const struct place *at, char *name, const char *value)
 {
-    char assignment[LONGEST_LINE + LONGEST_SHOWN];
+    char assignment[LONGEST_LINE + CFG_QUOTED];
     const bool adds = cut_plus(name);
     size_t row = cfg_find(name);
     if (adds && (row == SIZE_MAX || !holds_rules(row))) {
-        cfg_say(cfg, true,
-                "%s:%lu: %.*s += is not allowed; allowed are register += and exclude +=%s",
-                at->path, at->line, LONGEST_SHOWN, name, consequence(cfg, at, name));
+        cfg_say(cfg, true, "%s:%lu: %s += is not allowed; allowed are register += and exclude +=%s",
+                at->path, at->line, CFG_SHOWN(name), consequence(cfg, at, name));
         return;
     }
     if (cfg_is_policy(name)) {
@@ -173,13 +173,13 @@ static void take_line(struct cfg *cfg, const struct place *at, char *name, const
     }
     if (row == cfg_config_row() && at->source == CFG_FROM_USER_FILE) {
         cfg_say(cfg, true,
-                "%s:%lu: config = %.*s is not allowed in a file that CONFIG names; allowed in the "
+                "%s:%lu: config = %s is not allowed in a file that CONFIG names; allowed in the "
                 "system's file and the environment",
-                at->path, at->line, LONGEST_SHOWN, value);
+                at->path, at->line, CFG_SHOWN(value));
         return;
     }
-    snprintf(assignment, sizeof assignment, "%s:%lu: %s %s %.*s", at->path, at->line, name,
-             adds ? "+=" : "=", LONGEST_SHOWN, value);
+    snprintf(assignment, sizeof assignment, "%s:%lu: %s %s %s", at->path, at->line, name,
+             adds ? "+=" : "=", CFG_SHOWN(value));
     if (adds)
         add_rules(cfg, row, value, at->source, assignment);
     else
@@ -204,7 +204,7 @@ static void read_line(struct cfg *cfg, const struct place *at, char *line)
         if (!unquote(value)) {
             cfg_say(cfg, true,
                     "%s:%lu: the value of %s begins with a quote and does not end with one%s",
-                    at->path, at->line, name, consequence(cfg, at, name));
+                    at->path, at->line, CFG_SHOWN(name), consequence(cfg, at, name));
             return;
         }
     } else {
@@ -222,7 +222,8 @@ static const char *of_unread_file(struct cfg *cfg, enum cfg_source source, const
     return source == CFG_FROM_SYSTEM_FILE ? cfg_misread(cfg, path) : "";
 }
 
-/* Only regular files: a pipe or /dev/zero must not hang the program that we live in. */
+/* Opens a regular file of at most LARGEST_FILE bytes, or sets errno to EINVAL or EFBIG: neither a
+ * pipe nor a large file may delay the program that we live in. */
 static FILE *open_regular(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -236,6 +237,10 @@ static FILE *open_regular(const char *path)
         errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
         goto fail;
     }
+    if (st.st_size > LARGEST_FILE) {
+        errno = EFBIG;
+        goto fail;
+    }
     file = fdopen(fd, "r");
     if (file != NULL)
         return file;
@@ -246,23 +251,45 @@ fail:;
     return NULL;
 }
 
+enum line { LINE_READ, LINE_NONE, LINE_LONG, LINE_NUL };
+
+/* Reads a line without its end. */
+static enum line next_line(FILE *file, char line[LONGEST_LINE])
+{
+    size_t n = 0;
+    int c;
+
+    while ((c = getc(file)) != EOF && c != '\n') {
+        if (c == '\0')
+            return LINE_NUL;
+        if (n + 2 == LONGEST_LINE)
+            return LINE_LONG;
+        line[n++] = (char)c;
+    }
+    line[n] = '\0';
+    return n > 0 || c != EOF ? LINE_READ : LINE_NONE;
+}
+
 static void read_lines(struct cfg *cfg, FILE *file, const char *path, enum cfg_source source)
 {
-    struct place at = {.path = path, .line = 0, .source = source};
+    const size_t mark = sizeof byte_order_mark - 1;
+    struct place at = {.path = path, .line = 1, .source = source};
     char line[LONGEST_LINE];
-    while (fgets(line, sizeof line, file) != NULL) {
-        at.line++;
-        size_t n = strlen(line);
-        if (n + 1 == sizeof line && line[n - 1] != '\n') {
-            cfg_say(cfg, true, "%s:%lu: the line is longer than %d characters%s", path, at.line,
-                    LONGEST_LINE - 2, of_unread_file(cfg, source, path));
-            break;
-        }
-        read_line(cfg, &at, line);
+    enum line found;
+
+    for (; (found = next_line(file, line)) == LINE_READ; at.line++) {
+        bool marked = at.line == 1 && strncmp(line, byte_order_mark, mark) == 0;
+        read_line(cfg, &at, marked ? line + mark : line);
     }
-    if (ferror(file)) {
+    if (found == LINE_LONG)
+        cfg_say(cfg, true, "%s:%lu: the line is longer than %d characters%s", path, at.line,
+                LONGEST_LINE - 2, of_unread_file(cfg, source, path));
+    else if (found == LINE_NUL)
+        cfg_say(cfg, true, "%s:%lu: the line holds a NUL byte; is the file text in UTF-8?%s", path,
+                at.line, of_unread_file(cfg, source, path));
+    else if (ferror(file)) {
         const char *why = strerror(errno);
-        cfg_say(cfg, true, "%s cannot be read after line %lu: %s%s", path, at.line, why,
+        cfg_say(cfg, true, "%s cannot be read after line %lu: %s%s", path, at.line - 1, why,
                 of_unread_file(cfg, source, path));
     }
 }
@@ -270,7 +297,9 @@ static void read_lines(struct cfg *cfg, FILE *file, const char *path, enum cfg_s
 bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing)
 {
     FILE *file = open_regular(path);
-    const char *why = errno == EINVAL ? "not a regular file" : strerror(errno);
+    const char *why = errno == EINVAL  ? "not a regular file"
+                      : errno == EFBIG ? "larger than 1 MiB"
+                                       : strerror(errno);
     bool missing = errno == ENOENT || errno == ENOTDIR;
     if (file != NULL) {
         cfg_looked_at(cfg, path, "read");

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LONGEST_SHOWN = 200 };
+enum { LONGEST_NAME = 200 };
 
 static const char *variable(size_t row, char name[64])
 {
@@ -20,11 +20,11 @@ static const char *variable(size_t row, char name[64])
 static void set_from_environment(struct cfg *cfg, size_t row)
 {
     char name[64];
-    char assignment[64 + LONGEST_SHOWN + 2];
+    char assignment[64 + CFG_QUOTED];
     const char *value = variable(row, name);
     if (value == NULL)
         return;
-    snprintf(assignment, sizeof assignment, "%s=%.*s", name, LONGEST_SHOWN, value);
+    snprintf(assignment, sizeof assignment, "%s=%s", name, CFG_SHOWN(value));
     cfg_set(cfg, row, value, CFG_FROM_ENVIRONMENT, assignment);
 }
 
@@ -42,7 +42,7 @@ static void find_unknown_variables(struct cfg *cfg)
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         if (strncmp(*entry, CFG_PREFIX, prefix) != 0)
             continue;
-        char name[LONGEST_SHOWN];
+        char name[LONGEST_NAME];
         size_t length = strcspn(*entry, "=");
         snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1),
                  *entry);
@@ -85,9 +85,9 @@ static void read_installed_profile(struct cfg *cfg, const char *sysconfdir, cons
 
     if (sysconfdir == NULL)
         cfg_say(cfg, true,
-                CFG_PREFIX "CONFIG=@%.*s: profiles are not found, since it is not known where this "
+                CFG_PREFIX "CONFIG=@%s: profiles are not found, since it is not known where this "
                            "is installed",
-                LONGEST_SHOWN, name);
+                CFG_SHOWN(name));
     else if (snprintf(folder, sizeof folder, "%s/sparseshim.d", sysconfdir) < (int)sizeof folder)
         read_profile(cfg, folder, name, false);
 }
@@ -107,9 +107,9 @@ static void read_named_file(struct cfg *cfg, const char *sysconfdir, const char 
     cfg_user_folder(folder);
     if (strchr(name, '/') != NULL || name[0] == '\0' || name[0] == '.' || strlen(name) > NAME_MAX)
         cfg_say(cfg, true,
-                CFG_PREFIX "CONFIG=%.*s is not allowed (allowed: after '@' the name of a profile "
+                CFG_PREFIX "CONFIG=%s is not allowed (allowed: after '@' the name of a profile "
                            "in %s%s%s/sparseshim.d, without '/' and '.conf')",
-                LONGEST_SHOWN, config, folder, folder[0] != '\0' ? " or " : "",
+                CFG_SHOWN(config), folder, folder[0] != '\0' ? " or " : "",
                 sysconfdir != NULL ? sysconfdir : "SYSCONFDIR");
     else if ((folder[0] == '\0' || !read_profile(cfg, folder, name, true)) &&
              (built == NULL || !read_profile(cfg, built, name, true)))

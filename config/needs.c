@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { LONGEST_SHOWN = 200 };
-
 static bool is_topk(const struct cfg_options *o)
 {
     return o->mode == CFG_MODE_TOPK;
@@ -102,8 +100,8 @@ void cfg_check_needs(struct cfg *cfg)
         if (need->is_met(&cfg->options) || cfg_is_standard(cfg, row) ||
             !(need->strict || is_meant(cfg, row, cfg_find(need->other))))
             continue;
-        cfg_say(cfg, need->strict, CFG_PREFIX "%s=%.*s needs " CFG_PREFIX "%s%s; %s%s", need->name,
-                LONGEST_SHOWN, cfg->text[row], need->other, need->value,
+        cfg_say(cfg, need->strict, CFG_PREFIX "%s=%s needs " CFG_PREFIX "%s%s; %s%s", need->name,
+                CFG_SHOWN(cfg->text[row]), need->other, need->value,
                 need->strict ? cfg_table[row].standard : "it has no effect",
                 need->strict ? " stands" : "");
         if (need->strict)

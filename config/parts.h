@@ -100,7 +100,10 @@ bool cfg_is_standard(const struct cfg *cfg, size_t row);
  * user asked for, the option gets its default. */
 void cfg_check_needs(struct cfg *cfg);
 
-/* Records a problem in one line: control characters become '?'. */
+/* Returns the bytes of the printable character of UTF-8 that a text begins with; 0: it is none. */
+size_t cfg_printable(const char *text);
+
+/* Records a problem in one line: bytes that are not printable become '?'. */
 void cfg_say(struct cfg *cfg, bool fatal, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_WORD = 63, LONGEST_SHOWN = 200 };
+enum { LONGEST_WORD = 63 };
 
 #define ALLOWED_LOCKS "names of options but DISABLE, separated by blanks"
 
@@ -76,8 +76,8 @@ static void lock(struct cfg *cfg, const char *where, const char *word)
         cfg_say_removed(cfg, assignment, instead);
     } else if (row == SIZE_MAX)
         cfg_say(cfg, true, "%s: lock = %s is not allowed (allowed: " ALLOWED_LOCKS "%s%s%s)%s",
-                where, word, near != NULL ? "; did you mean " : "", near != NULL ? near : "",
-                near != NULL ? "?" : "", cfg_misread(cfg, where));
+                where, CFG_SHOWN(word), near != NULL ? "; did you mean " : "",
+                near != NULL ? near : "", near != NULL ? "?" : "", cfg_misread(cfg, where));
     else if (row == cfg_find("DISABLE"))
         cfg_say(cfg, true,
                 "%s: lock = DISABLE is not allowed: a user can always switch the library off "
@@ -113,7 +113,7 @@ static void allow_modes(struct cfg *cfg, const char *where, const char *list)
         hint_at_mode(word, meant, sizeof meant);
         cfg_say(cfg, true,
                 "%s: allow_modes = %s is not allowed (allowed: %s, separated by blanks%s)%s", where,
-                word, mode->allowed, meant, cfg_misread(cfg, where));
+                CFG_SHOWN(word), mode->allowed, meant, cfg_misread(cfg, where));
     }
     if (modes == 0)
         return;
@@ -130,8 +130,8 @@ void cfg_policy_line(struct cfg *cfg, const char *where, enum cfg_source source,
     const char *list = value;
     char word[LONGEST_WORD + 1];
     if (source != CFG_FROM_SYSTEM_FILE) {
-        cfg_say(cfg, true, "%s: %s = %.*s is allowed in the system's sparseshim.conf only", where,
-                lines[!locks], LONGEST_SHOWN, value);
+        cfg_say(cfg, true, "%s: %s = %s is allowed in the system's sparseshim.conf only", where,
+                lines[!locks], CFG_SHOWN(value));
         return;
     }
     if (!next_word(&list, word))

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PROBLEMS = 100, LONGEST_SHOWN = 200 };
+enum { MOST_PROBLEMS = 100 };
 
 _Static_assert(sizeof(enum cfg_mode) == sizeof(unsigned), "choices are stored as unsigned");
 
@@ -40,9 +40,12 @@ void cfg_say(struct cfg *cfg, bool fatal, const char *format, ...)
         cfg->out_of_memory = true;
         return;
     }
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+    for (char *c = text; *c != '\0';) {
+        const size_t n = cfg_printable(c);
+        if (n == 0)
             *c = '?';
+        c += n > 0 ? n : 1;
+    }
     add_problem(cfg, fatal, text);
 }
 
@@ -160,7 +163,7 @@ void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source sour
         cfg->bad[row] = !admitted;
     if (kept != NULL && !admitted) {
         cfg_say(cfg, true, "%s is not allowed (allowed: %s); %s stays", assignment, option->allowed,
-                former != NULL && former[0] != '\0' ? former : "nothing");
+                former != NULL && former[0] != '\0' ? CFG_SHOWN(former) : "nothing");
         free(kept);
         return;
     }
@@ -168,7 +171,7 @@ void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source sour
         if (!stands(cfg, row, kept, &value))
             cfg_say(cfg, false, "%s is ignored: %s locks %s; %s stands", assignment,
                     cfg->locked[row], option->name,
-                    former != NULL && former[0] != '\0' ? former : "nothing");
+                    former != NULL && former[0] != '\0' ? CFG_SHOWN(former) : "nothing");
         free(kept);
         return;
     }
@@ -191,8 +194,8 @@ char *cfg_objection(size_t row, const char *value)
     char *objection = NULL;
     char *kept = trimmed(value);
     if (kept != NULL && !cfg_parse(option, kept, &parsed) &&
-        asprintf(&objection, CFG_PREFIX "%s=%.*s is not allowed (allowed: %s)", option->name,
-                 LONGEST_SHOWN, value, option->allowed) < 0)
+        asprintf(&objection, CFG_PREFIX "%s=%s is not allowed (allowed: %s)", option->name,
+                 CFG_SHOWN(value), option->allowed) < 0)
         objection = NULL;
     free(kept);
     return objection;

@@ -8,6 +8,8 @@
 
 #include "core/tensor/rules_impl.h"
 
+enum { MOST_SHOWN = 60 }; /* characters of a rule in a message */
+
 struct parser {
     const char *end;  /* of the rule being read */
     const char *rule; /* begin of the rule being read */
@@ -42,19 +44,26 @@ static bool is(struct span s, const char *word)
     return s.length == strlen(word) && memcmp(s.at, word, s.length) == 0;
 }
 
+/* Returns how many bytes of a text a message shows. */
+static int shown(struct span s)
+{
+    return s.length < MOST_SHOWN ? (int)s.length : MOST_SHOWN;
+}
+
 static void complain(struct parser *p, const char *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 static void complain(struct parser *p, const char *at, const char *format, ...)
 {
+    const struct span rule = {p->rule, (size_t)(p->end - p->rule)};
     va_list args;
     int n;
 
     if (p->failed)
         return;
     p->failed = true;
-    n = snprintf(p->error, p->size, "rule %zu, '%.*s', character %zu: ", p->number,
-                 (int)(p->end - p->rule), p->rule, (size_t)(at - p->rule) + 1);
+    n = snprintf(p->error, p->size, "rule %zu, '%.*s%s', character %zu: ", p->number, shown(rule),
+                 p->rule, rule.length > MOST_SHOWN ? "..." : "", (size_t)(at - p->rule) + 1);
     if (n < 0 || (size_t)n >= p->size)
         return;
     va_start(args, format);
@@ -192,7 +201,7 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
         complain(p, s.at,
                  "'%.*s' is no condition: allowed are *, count=LO:HI, count=N, type=float, "
                  "type=double, comm=NAME and site=SYMBOL or MODULE+OFFSET, joined by ','",
-                 (int)s.length, s.at);
+                 shown(s), s.at);
     }
 }
 
@@ -282,8 +291,7 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
         return;
     }
     if (!p->with_settings) {
-        complain(p, s.at, "only a rule of REGISTER takes settings such as '%.*s'", (int)s.length,
-                 s.at);
+        complain(p, s.at, "only a rule of REGISTER takes settings such as '%.*s'", shown(s), s.at);
         return;
     }
     for (size_t i = 0; equals && i < sizeof settings / sizeof settings[0]; i++)
@@ -294,7 +302,7 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
     complain(p, s.at,
              "'%.*s' is no setting: allowed are density=D, k=K/B, algorithm=NAME, keep=first:N, "
              "keep=last:N, calls=N and node, each after ':'",
-             (int)s.length, s.at);
+             shown(s), s.at);
 }
 
 /* ---- rules ---- */

@@ -141,7 +141,7 @@ int cli_info(int argc, char **argv)
             style = &styles[i];
     if (argc > 2 || style == NULL)
         return cli_usage_error("info", "%s is not allowed; allowed is one of -f, -c, -r",
-                               argv[argc > 2 ? 2 : 1]);
+                               CFG_SHOWN(argv[argc > 2 ? 2 : 1]));
     struct cfg *cfg = cfg_load();
     if (cfg == NULL) {
         fprintf(stderr, "sparseshim info: out of memory\n");

@@ -94,9 +94,10 @@ static int unknown(const char *name)
         if (cfg_nearer(name, verbs[i].name, &best))
             near = verbs[i].name;
     if (near != NULL)
-        fprintf(stderr, "sparseshim: %s is not known; did you mean %s?\n", name, near);
+        fprintf(stderr, "sparseshim: %s is not known; did you mean %s?\n", CFG_SHOWN(name), near);
     else
-        fprintf(stderr, "sparseshim: %s is not known; `sparseshim help` lists the verbs\n", name);
+        fprintf(stderr, "sparseshim: %s is not known; `sparseshim help` lists the verbs\n",
+                CFG_SHOWN(name));
     return CLI_USAGE;
 }
 

@@ -64,7 +64,7 @@ static int check_rules(const char *name, const char *value)
 {
     const bool settings = strcmp(name, "REGISTER") == 0;
     struct ss_rules *rules = NULL;
-    char error[200] = "out of memory";
+    char error[400] = "out of memory";
 
     if (!settings && strcmp(name, "EXCLUDE") != 0)
         return CLI_OK;
@@ -107,15 +107,16 @@ static int set_option(struct running *r, const char *argument)
     size_t i = cfg_find(name);
     struct cfg_row row;
     if (cfg_is_policy(name))
-        return cli_usage_error(
-            "run", "--%s is allowed as a line of the system's sparseshim.conf only", name);
+        return cli_usage_error("run",
+                               "--%s is allowed as a line of the system's sparseshim.conf only",
+                               CFG_SHOWN(name));
     if (i == SIZE_MAX && cfg_removed(name) != NULL)
-        return cli_usage_error("run", "--%s is gone: %s", name, cfg_removed(name));
+        return cli_usage_error("run", "--%s is gone: %s", CFG_SHOWN(name), cfg_removed(name));
     if (i == SIZE_MAX || !cfg_row(r->cfg, i, &row)) {
         char meant[96];
         hint(r->cfg, name, meant, sizeof meant);
         return cli_usage_error("run", "--%s is not known%s (`sparseshim info` lists the options)",
-                               name, meant);
+                               CFG_SHOWN(name), meant);
     }
     if (argument[length] != '=')
         return cli_usage_error("run", "--%s needs a value: --%s=VALUE (allowed: %s)", name, name,
@@ -217,7 +218,7 @@ static int without_launcher(const char *option, const char *next)
                            "%s%s%s is for a launcher, which is missing; meant is sparseshim run "
                            "[OPTIONS] -- mpirun -n 4 ./app, or mpirun -n 4 sparseshim run "
                            "[OPTIONS] ./app (-n by itself prints what would be set)",
-                           option, apart ? " " : "", apart ? next : "");
+                           CFG_SHOWN(option), apart ? " " : "", apart ? CFG_SHOWN(next) : "");
 }
 
 /* Takes over the option argv[i] of run itself. */
@@ -235,7 +236,8 @@ static int take(struct running *r, char **argv, int i)
         return cli_usage_error("run", "--profile NAME is replaced by --config=@NAME");
     if (strncmp(argument, "--", 2) == 0)
         return set_option(r, argument + 2);
-    return cli_usage_error("run", "%s is not known; allowed are -n and --OPTION=VALUE", argument);
+    return cli_usage_error("run", "%s is not known; allowed are -n and --OPTION=VALUE",
+                           CFG_SHOWN(argument));
 }
 
 /* Takes over the options up to the program, or to "--". *first: where the program begins. */

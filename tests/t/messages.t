@@ -14,7 +14,7 @@ my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_to
 
 # The text that a function puts before its messages.
 my %before = (
-    complain     => "SPARSESHIM_%s: rule %zu, '%.*s', character %zu: ",
+    complain     => "SPARSESHIM_%s: rule %zu, '%.*s%s', character %zu: ",
     ss_topk_warn => 'top-k: %llu %s called from %s on %s: ',
 );
 
@@ -61,7 +61,7 @@ my @parts = (
     'SSAR_Recursive_double',                                  # the names of papers, for a trace
     'Shi et al., ICDCS 2019',                                 # the same
     'Patarasuk and Yuan 2009; SparCML section 8.1',           # the same
-    'SPARSESHIM_%s=%.*s is not allowed (allowed: %s)',        # sparseshim run
+    'SPARSESHIM_%s=%s is not allowed (allowed: %s)',          # sparseshim run
     'the policy of sparseshim.conf (%s on rank %d)',          # "... must be equal on all ranks and is not"
     'SPARSESHIM_TEST (set otherwise on rank %d)',             # the same
 );

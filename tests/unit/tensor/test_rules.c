@@ -304,6 +304,10 @@ static void errors_name_the_rule_the_place_and_what_is_allowed(void **state)
         {"*:node=1", "rule 1, '*:node=1', character 3: 'node=1' is no setting", "node"},
         {"*:keep=middle:3", "rule 1, '*:keep=middle:3', character 8: keep takes", "first:N"},
         {"*:speed=3", "rule 1, '*:speed=3', character 3: 'speed=3' is no setting", "density=D"},
+        {"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+         "rule 1, 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...', character 1: "
+         "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' is no condition",
+         "joined"},
         {"*:density", "rule 1, '*:density', character 3: 'density' is no setting", "density=D"},
     };
 
