@@ -64,7 +64,7 @@ static const struct ss_rules *rules_of(const char *name, const char *text, bool 
                                        char *problem, size_t size)
 {
     struct ss_rules *rules = NULL;
-    char error[200] = "out of memory";
+    char error[400] = "out of memory";
 
     if (ss_rules_parse(text, with_settings, &rules, error, sizeof error) != SS_OK)
         snprintf(problem, size, "SPARSESHIM_%s: %s", name, error);
@@ -175,6 +175,20 @@ static bool find_abi(void)
     return shim_abi.kind != SHIM_ABI_NONE;
 }
 
+/* Returns true if a second copy of this library is loaded, whose calls cannot be told from the
+ * program's. The first one says so. */
+static bool is_doubled(void)
+{
+    char both[900]; /* as much as fits into a message */
+    bool first;
+
+    if (!shim_real_find_copy(both, sizeof both, &first))
+        return false;
+    if (first)
+        refuse("two copies of this library are preloaded: ", both);
+    return true;
+}
+
 /* Returns the phase of following calls. SHIM_NEW: there is no MPI library yet; the next call may
  * find it. */
 static enum shim_phase look_around(void)
@@ -194,7 +208,7 @@ static enum shim_phase look_around(void)
                cfg_turned_off(shim.cfg));
     if (shim.options.disable)
         return SHIM_PASS;
-    if (!shim_real_has_library())
+    if (!shim_real_has_library() || is_doubled())
         return SHIM_PASS;
     if (!find_abi())
         return SHIM_PASS;

@@ -243,6 +243,30 @@ bool shim_real_has_library(void)
     return found;
 }
 
+static bool is_our_name(const char *path)
+{
+    static const char ours[] = "libsparseshim.so";
+    const char *slash = strrchr(path, '/');
+
+    return strncmp(slash ? slash + 1 : path, ours, sizeof ours - 1) == 0;
+}
+
+bool shim_real_find_copy(char *both, size_t size, bool *first)
+{
+    struct objects all = {0};
+    size_t i = 0;
+
+    dl_iterate_phdr(collect, &all);
+    while (i < all.count && (i == all.ours || !is_our_name(all.list[i].name)))
+        i++;
+    const bool found = i < all.count;
+    if (found)
+        snprintf(both, size, "%s and %s", all.list[all.ours].name, all.list[i].name);
+    *first = all.ours < i;
+    objects_free(&all);
+    return found;
+}
+
 void shim_real_library(char *text, size_t size)
 {
     struct objects all = {0};

@@ -115,6 +115,10 @@ bool shim_real_find_next(void);
 /* Returns true if an object has a PMPI_Allreduce. The stub of a serial program has none. */
 bool shim_real_has_library(void);
 
+/* Finds another copy of this library among the loaded objects, by its file's name. Writes the paths
+ * of both; *first: the calls of the program come to this one before the other. */
+bool shim_real_find_copy(char *both, size_t size, bool *first);
+
 /* Copies the beginning of the MPI library's version text; "" if the library cannot be asked. */
 void shim_real_library(char *text, size_t size);
 

@@ -55,6 +55,15 @@ SPARSESHIM_DISABLE=1 PRELOAD="$LIB $PROGRAMS/profiler.so" preloaded 3 stacked
 saw 7
 tap "$?" "with DISABLE=1 a profiler below sees all 7 calls"
 
+# A module's copy and one's own, say.
+mkdir "$WORK/copy"
+cp "$LIB" "$WORK/copy/libsparseshim.so"
+PRELOAD="$LIB $WORK/copy/libsparseshim.so" SPARSESHIM_ALGORITHM=ring preloaded 3 stacked
+tap_passed "two copies of the library: the results are right"
+[ "$(grep -c "^sparseshim: two copies of this library are preloaded: $(realpath "$LIB") and $WORK/copy/libsparseshim.so; every call passes through" "$WORK/err")" -eq 1 ] &&
+    ! grep -v '^profiler' "$WORK/err" | grep -v '^sparseshim: two copies'
+tap "$?" "one line says so, and names both"
+
 # An MPICH whose handles are pointers, as the MPI 5 standard has them: told by the file's name. The
 # library made here has just what the first call needs.
 cat >"$WORK/abi.c" <<'END'
