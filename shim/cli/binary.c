@@ -244,6 +244,15 @@ bool binary_is_static(const struct binary *binary)
     return program && binary->interpreter == NULL;
 }
 
+bool binary_is_musl(const struct binary *binary)
+{
+    static const char loader[] = "ld-musl-";
+    const char *path = binary->interpreter;
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    return path != NULL &&
+           strncmp(slash != NULL ? slash + 1 : path, loader, sizeof loader - 1) == 0;
+}
+
 const char *binary_privilege(const char *path)
 {
     struct stat st;

@@ -50,6 +50,9 @@ enum binary_presence binary_presence(const struct binary_symbols *symbols, const
  * loader itself. */
 bool binary_is_static(const struct binary *binary);
 
+/* Tells a program of musl, whose loader loads no library that is linked with glibc. */
+bool binary_is_musl(const struct binary *binary);
+
 /* Returns why the loader takes no LD_PRELOAD for this user's run of the file, such as "setuid";
  * NULL if it takes it. */
 const char *binary_privilege(const char *path);

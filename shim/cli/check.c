@@ -245,6 +245,15 @@ static bool is_static(struct check *c)
                    c->path, inside_program(c, "MPI_Allreduce") ? ", MPI included" : "");
 }
 
+static bool is_for_musl(struct check *c)
+{
+    const struct binary *program = &c->deps.objects[0].binary;
+    return binary_is_musl(program) &&
+           verdict(c, "build it, and its MPI library, with glibc",
+                   "%s is started by musl's loader (%s), which cannot load a library for glibc",
+                   c->path, program->interpreter);
+}
+
 static bool is_privileged(struct check *c)
 {
     const char *why = binary_privilege(c->path);
@@ -490,6 +499,7 @@ static rule *const rules[] = {
     is_no_program,
     is_for_another_machine,
     is_static,
+    is_for_musl,
     is_privileged,
     lacks_libraries,
     defines_reduction_itself,

@@ -175,28 +175,37 @@ int cli_become(const char *verb, char **argv)
     return error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
 }
 
-/* Warns once per job of a program that takes no preload. A shell script is not followed: programs
- * that it starts inherit the preload. */
-static void warn_of_no_preload(const char *program)
+/* Returns true if the preload does not hurt the program. Says once per job where it does not help.
+ * A shell script is not followed: programs that it starts inherit the preload. */
+static bool takes_preload(const char *program)
 {
+    const bool quiet = ss_launcher_rank() > 0 || cfg_disabled();
     char path[PATH_MAX];
     struct binary binary;
-    if (ss_launcher_rank() > 0 || cfg_disabled() || !script_locate(program, path))
-        return;
+
+    if (!script_locate(program, path))
+        return true;
     const char *why = binary_privilege(path);
-    if (why != NULL)
+    if (why != NULL && !quiet)
         fprintf(stderr,
                 "sparseshim run: %s is %s, and the loader takes no LD_PRELOAD for such programs: "
                 "run a copy without that privilege\n",
                 path, why);
     if (binary_open(&binary, path) != BINARY_OK)
-        return;
-    if (why == NULL && binary_is_static(&binary))
+        return true;
+    const bool takes = !binary_is_musl(&binary);
+    if (why == NULL && !quiet && binary_is_static(&binary))
         fprintf(stderr,
                 "sparseshim run: %s is statically linked, and LD_PRELOAD reaches only programs "
                 "that it starts: link it dynamically (without -static)\n",
                 path);
+    if (!takes && !quiet)
+        fprintf(stderr,
+                "sparseshim run: %s is started by musl's loader (%s), which cannot load a library "
+                "for glibc, and runs without it: build it with glibc\n",
+                path, binary.interpreter);
     binary_close(&binary);
+    return takes;
 }
 
 /* Options of a launcher that was left out: "-n 4", "-np 4", "-n4". */
@@ -277,13 +286,9 @@ int cli_run(int argc, char **argv)
     if (status == CLI_OK && first >= argc)
         status = cli_usage_error("run", "no program given; usage: sparseshim run [-n] "
                                         "[--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
-    if (status == CLI_OK)
+    if (status == CLI_OK && takes_preload(argv[first]))
         status = set_preload(&r);
-    char **command = NULL;
-    if (status == CLI_OK) {
-        warn_of_no_preload(argv[first]);
-        command = cli_launcher_exports(argv + first);
-    }
+    char **command = status == CLI_OK ? cli_launcher_exports(argv + first) : NULL;
     if (command != NULL)
         status = r.dry ? show(&r, command) : cli_become("run", command);
     else if (status == CLI_OK)

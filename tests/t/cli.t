@@ -412,6 +412,8 @@ subtest 'check says why calls would not be seen' => sub {
     verdict('./static', 1, qr/statically linked/, 'static');
     compiled("gcc -static-pie empty.c -o static-pie");
     verdict('./static-pie', 1, qr/statically linked/, 'static-pie');
+    compiled("gcc empty.c -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1 -o musl");
+    verdict('./musl', 1, qr/started by musl's loader/, 'a program of musl');
     compiled("$mpicc direct.c -o direct");
     verdict('./direct', 1, qr/calls PMPI_Allreduce/, 'profiling name');
     compiled("$mpicc barrier.c -o barrier");
@@ -471,6 +473,18 @@ subtest 'run warns once per job of a program that takes no preload' => sub {
     file('script', "#!/bin/sh\n./static\n", 0755);
     ($code, $out, $err) = sh("cd '$dir' && '$cli' run ./script");
     is("$code $err", '0 ', 'nor of a script');
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' run -n ./musl");
+    like($err, qr{^sparseshim run: \S+/musl is started by musl's loader \(/lib/ld-musl-x86_64\.so\.1\), which .*\n\z},
+        'a program of musl is named in one line');
+    unlike($out, qr/LD_PRELOAD/, '... and gets no preload, which its loader would stumble over');
+  SKIP: {
+        skip 'musl-gcc is missing (musl-tools): no program of musl runs', 2 if !grep { -x "$_/musl-gcc" } split /:/, $ENV{PATH};
+        compiled("musl-gcc empty.c -o of_musl");
+        ($code, $out, $err) = sh("cd '$dir' && '$cli' run ./of_musl");
+        is($code, 0, '... and runs') or diag($err);
+        $launched->("./of_musl");
+        is(scalar(() = $err =~ /^sparseshim run: .* musl's loader/mg), 1, '... and is named once per job');
+    }
   SKIP: {
         skip 'only root can make a program setuid to somebody else', 3 if $> != 0;
         $launched->("./setuid");
