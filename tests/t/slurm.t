@@ -163,4 +163,25 @@ batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS"
 tap "$?" "a job that is queued again leaves a report of each run"
 lost "$JOB"
 tap "$?" "... that of the first has the norm of what was lost"
+
+# A cluster that is ended in the middle, as where the tests are interrupted, leaves no daemon.
+SLURM_DIR=$WORK/second scripts/slurm sh -c "cat '$WORK/second/run/'*.pid >'$WORK/daemons'; exec sleep 300" \
+    >"$WORK/out" 2>"$WORK/err" </dev/null &
+cluster=$!
+for _ in {1..300}; do
+    [ ! -s "$WORK/daemons" ] || break
+    sleep 0.2
+done
+kill -TERM "$cluster"
+for _ in {1..150}; do
+    kill -0 "$cluster" 2>/dev/null || break
+    sleep 0.2
+done
+left=
+while read -r pid; do
+    ! kill -0 "$pid" 2>/dev/null || left="$left $pid"
+done <"$WORK/daemons"
+[ "$(wc -l <"$WORK/daemons")" = 4 ] && [ -z "$left" ] && [ ! -e "$WORK/second" ] && ! kill -0 "$cluster" 2>/dev/null
+tap "$?" "a cluster that is ended by SIGTERM leaves neither daemons nor files"
+kill "$cluster" 2>/dev/null
 finish
