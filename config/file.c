@@ -15,8 +15,6 @@
 
 enum { LONGEST_LINE = 8192, LARGEST_FILE = 1 << 20 };
 
-static const char byte_order_mark[] = "\xef\xbb\xbf"; /* Windows writes it before UTF-8 */
-
 struct place {
     const char *path;
     unsigned long line;
@@ -251,6 +249,13 @@ fail:;
     return NULL;
 }
 
+/* Windows writes it before UTF-8. */
+static void skip_byte_order_mark(FILE *file)
+{
+    if (getc(file) != 0xef || getc(file) != 0xbb || getc(file) != 0xbf)
+        rewind(file);
+}
+
 enum line { LINE_READ, LINE_NONE, LINE_LONG, LINE_NUL };
 
 /* Reads a line without its end. */
@@ -272,15 +277,13 @@ static enum line next_line(FILE *file, char line[LONGEST_LINE])
 
 static void read_lines(struct cfg *cfg, FILE *file, const char *path, enum cfg_source source)
 {
-    const size_t mark = sizeof byte_order_mark - 1;
     struct place at = {.path = path, .line = 1, .source = source};
-    char line[LONGEST_LINE];
+    char line[LONGEST_LINE] = "";
     enum line found;
 
-    for (; (found = next_line(file, line)) == LINE_READ; at.line++) {
-        bool marked = at.line == 1 && strncmp(line, byte_order_mark, mark) == 0;
-        read_line(cfg, &at, marked ? line + mark : line);
-    }
+    skip_byte_order_mark(file);
+    for (; (found = next_line(file, line)) == LINE_READ; at.line++)
+        read_line(cfg, &at, line);
     if (found == LINE_LONG)
         cfg_say(cfg, true, "%s:%lu: the line is longer than %d characters%s", path, at.line,
                 LONGEST_LINE - 2, of_unread_file(cfg, source, path));

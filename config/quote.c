@@ -43,6 +43,10 @@ const char *cfg_quote(char text[CFG_QUOTED], const char *value)
             *to++ = value[j];
         value += n > 0 ? n : 1;
     }
-    strcpy(to, *value != '\0' ? "..." : "");
+    if (*value != '\0') {
+        memcpy(to, "...", 3);
+        to += 3;
+    }
+    *to = '\0';
     return text;
 }

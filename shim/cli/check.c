@@ -124,7 +124,7 @@ static enum family family_of_name(const char *name)
     const char *version = strstr(base, ".so.");
     if (strncmp(base, "libmpi", 6) != 0)
         return FAMILY_NONE;
-    if (strncmp(base, "libmpi_abi.so.1", 16) == 0)
+    if (strcmp(base, "libmpi_abi.so.1") == 0)
         return FAMILY_STANDARD;
     if (version != NULL && strncmp(version, ".so.12", 6) == 0)
         return FAMILY_MPICH;
