@@ -233,6 +233,14 @@ uint64_t shim_comm_host(int rank)
     return layout == 0 ? shim.settings.host : (uint64_t)(digits[rank % length] - '0');
 }
 
+/* Returns true if the ranks of one host share memory. A communicator that the program has just made
+ * may never be used, and takes none. */
+static bool wants_shared_memory(const struct shim_comm *c)
+{
+    return is_same(c) && shim.settings.aggregation != SS_AGGREGATION_OFF &&
+           !shim.settings.observe && (!c->at_creation || c->handle == MPI_COMM_WORLD);
+}
+
 /* Finds out which ranks share a host, once all ranks have made the private communicator. */
 static bool find_hosts(struct shim_comm *c)
 {
@@ -244,8 +252,7 @@ static bool find_hosts(struct shim_comm *c)
         return false;
     ss_layout_find(l);
     ss_comm_set_layout(c->core, l);
-    if (l->hosts == 1 && is_same(c) && shim.settings.aggregation != SS_AGGREGATION_OFF &&
-        !shim.settings.observe)
+    if (l->hosts == 1 && wants_shared_memory(c))
         shim_shared_meet(c);
     if (is_same(c) && ss_comm_wants_peers(c->core))
         shim_peers_meet(c);
