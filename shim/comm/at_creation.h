@@ -14,9 +14,8 @@ enum { SHIM_CREATIONS = 32 };
  * call that has made it, in which they may wait for each other. Nonblocking calls are served on
  * such communicators, and on those that a blocking call has met; on all others they pass through.
  * `number`, equal on all ranks, counts the communicators made from the same ancestors. A rank that
- * has made too many is not `willing`. If the ranks do not agree, its first eligible
- * blocking call makes contact once more. Returns MPI_SUCCESS, or an MPI
- * error code that was raised. */
+ * has made too many is not `willing`. If the ranks do not agree, the first eligible blocking call
+ * makes contact once more. Returns MPI_SUCCESS, or an MPI error code that was raised. */
 int shim_comm_contact_at_creation(uintptr_t handle, unsigned number, bool willing);
 /* Counts a communicator that all ranks of `parent` make from it together, and sets *number. Returns
  * true if those in the new one are to make contact at once: all get the same answer. */
