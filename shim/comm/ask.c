@@ -67,9 +67,9 @@ bool shim_comm_exists(uintptr_t handle)
             result != MPI_UNDEFINED);
 }
 
-/* Packs one element on a communicator whose handler belongs to this library. While the ranks are
- * still meeting there is none, and a temporary one is made: a lasting one could get the handle of a
- * communicator that the program has freed, which must go on failing. If none can be made, the type
+/* Packs one element on a communicator whose handler belongs to this library. If `c` passes through,
+ * there is none, and a temporary one is made: a lasting one could get the handle of a communicator
+ * that the program has freed, which must go on failing. If none can be made, the type
  * counts as committed and the MPI library raises the error. */
 bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
 {

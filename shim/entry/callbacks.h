@@ -25,7 +25,7 @@
 #include "shim/mpi/state.h"
 
 /* Returns true if a thread of the shim may enter MPI during a call that begins now: a communicator
- * is served, or its first nonblocking calls will make the ranks meet. */
+ * is served, or the job serves every nonblocking call. */
 bool shim_threads_may_come(void);
 
 /* Records the operator of a reduction. Called for every reduction. */
