@@ -40,6 +40,7 @@ FIRST_LINE = "# Written by sparseshim learn"
 NOTHING, WRONG, FAILED, CANNOT_RUN, NOT_FOUND = 1, 2, 3, 126, 127
 LINE = 7500  # characters of REGISTER
 SET_HERE = ("mode", "register", "report", "report-dir", "disable")
+IN_DOUBLE = "it is in double, as the sums of solvers are: take the '#' off if this is a training"
 # Characters; longer names were cut when they were recorded, or are cut before they are compared.
 ROOM = {"symbol": 63, "site": 127, "comm": 63}
 
@@ -88,6 +89,8 @@ class Group:
                     self.kind, self.reason = kind, verdict.reason
                     if step > 1 and kind != judge.GRADIENT:
                         self.reason = f"call {number + 1} of {step} in a step: {verdict.reason}"
+        if self.kind == judge.GRADIENT and self.signature.type == "double":
+            self.kind, self.reason = judge.REFUSED, IN_DOUBLE
 
     def per_step(self, conditions):
         """The calls per step that a rule with these conditions counts: those of a site if it names one."""

@@ -45,6 +45,9 @@ class Call:
     def sample(self, r):
         return Sample(self.vectors[r])
 
+    def sampled(self):
+        return True
+
 
 def looks_of(calls):
     return [judge.Look(Call(vectors)) for vectors in calls]
@@ -152,6 +155,14 @@ class Rules(unittest.TestCase):
 
     def test_a_refused_sum_of_another_type_is_told_by_its_type(self):
         self.assertEqual(self.rules(group(), group(kind=REFUSED, type_="double")), ["count=5000,type=float:calls=1"])
+
+    def test_no_sum_in_double_gets_a_live_rule(self):
+        for type_, kind, rules in (("float", judge.GRADIENT, ["count=5000:calls=1"]), ("double", REFUSED, [])):
+            one = group(type_=type_)
+            one.own = [Call(vectors) for vectors in training()]
+            one.judge(judge.MOST)
+            self.assertEqual((one.kind, self.rules(one)), (kind, rules))
+            self.assertEqual("in double" in one.reason, type_ == "double")
 
     def test_a_function_tells(self):
         self.assertEqual(self.rules(group(symbol="train", site="a+0x1"), group(kind=REFUSED, symbol="mean", site="a+0x2")),
