@@ -7,7 +7,7 @@ position is judged by itself. A gradient of a training by batches differs from o
   not come again in its next calls.
 - The part that the ranks have in common turns slowly: it is not new in every call, and it does not stay.
 - All ranks fill the same elements, with both signs.
-- The norm does not leap on all ranks together.
+- The norm does not change on all ranks alike.
 
 The limits below lie between trainings and other sums of tests/gradients, with their seeds, sizes
 and numbers of ranks. A cosine of two sketches has a standard error of up to ERROR.
@@ -222,9 +222,6 @@ def refusal(looks, figures):
     figures["apart"] = apart(looks)
     if (expected > 30 and seen < 0.5 * expected) or figures["apart"] > 0.6:
         return "each rank fills elements of its own, as in a gather or an assembly by a sum"
-    figures["leap"], figures["spread"] = leaps(looks)
-    if figures["leap"] > 1 and figures["leap"] > 5 * figures["spread"]:
-        return "its norm leaps on all ranks together, as in a solver"
     figures["own"] = max((again(looks, lag, "own") for lag in (1, 2, 3)), key=abs)
     if abs(figures["own"]) > 0.15:
         return "what a rank adds of its own comes again, as of data that stay on a rank or of a running mean"
@@ -235,11 +232,17 @@ def refusal(looks, figures):
         if figures["differ"] > 1.7:
             return ("the ranks' inputs have nothing in common and each rank's energy lies in places of its own, as of "
                     "a layer that is divided")
+    figures["leap"], figures["spread"] = leaps(looks)
     if alike > 0.5 and figures["leap"] > 3 * figures["spread"]:
         return "its norm changes on all ranks alike, as that of a running mean"
     shared = ranks * alike / (1 + (ranks - 1) * alike)
-    figures["again"] = max((abs(again(looks, lag, "toward")) for lag in (1, 2, 3, 4)))
-    if alike > 0.02 + 3 * error and figures["again"] + 2 * ERROR / math.sqrt(calls) < 0.3 * shared:
+    # A direction that turns slowly, or swings, comes again in two of the next four calls or more; in solvers in one.
+    near = sorted(again(looks, lag, "toward") for lag in (1, 2, 3, 4))
+    figures["again"], figures["second"] = max(map(abs, near)), near[-2]
+    doubt = 2 * ERROR / math.sqrt(calls)
+    if figures["second"] + doubt < 0.25 * figures["again"]:
+        return "its sums do not turn slowly, as in a solver"
+    if alike > 0.02 + 3 * error and figures["again"] + doubt < 0.3 * shared:
         return "what the ranks have in common is new in every call, as of random vectors or signals"
     figures["kept"], figures["turned"], figures["grown"] = turned(looks)
     if figures["kept"] > 0.1 and figures["turned"] > 0.95 and abs(figures["grown"]) < 0.3:

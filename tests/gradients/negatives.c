@@ -9,6 +9,7 @@
  */
 #include "tests/gradients/negative_descents.h"
 #include "tests/gradients/negative_gathers.h"
+#include "tests/gradients/negative_krylov.h"
 #include "tests/gradients/negative_relatives.h"
 #include "tests/gradients/negative_solvers.h"
 #include "tests/gradients/negative_statistics.h"
@@ -61,6 +62,15 @@ static const struct {
     {"signals", signals},
     {"assembly", assembly},
     {"powersgd", powersgd},
+    {"sparse_cg", sparse_cg},
+    {"sparse_cg_short", sparse_cg_short},
+    {"sparse_cg_two", sparse_cg_two},
+    {"sparse_cr", sparse_cr},
+    {"sparse_lsqr", sparse_lsqr},
+    {"sparse_bicgstab", sparse_bicgstab},
+    {"sparse_gmres", sparse_gmres},
+    {"sparse_lanczos", sparse_lanczos},
+    {"sparse_jacobi", sparse_jacobi},
 };
 enum { MODES = sizeof modes / sizeof modes[0] };
 

@@ -67,6 +67,107 @@ def training(calls=60, ranks=4, turn=0.2, common=0.5, seed=1):
     return inputs
 
 
+class Operator:
+    """X^T X + 0.005 I of order 128 in parts: a rank has 64 rows of X, each with 12 entries at random places. Notes
+    the ranks' parts of each product; skew makes the operator unsymmetric."""
+
+    def __init__(self, seed, least=0.0, skew=0.0, ranks=4):
+        draw = random.Random(seed)
+        self.rows = [[[(draw.randrange(128), draw.uniform(least, 1)) for _ in range(12)] for _ in range(64)]
+                     for _ in range(ranks)]
+        self.b, self.skew, self.calls = noise(draw), skew, []
+
+    def times(self, v):
+        """Each rank's X v."""
+        return [[sum(x * v[i] for i, x in row) for row in rows] for rows in self.rows]
+
+    def back(self, u, v=None):
+        """The sum of the ranks' X^T u, with their parts of the rest of the operator times v."""
+        parts = []
+        for rows, own in zip(self.rows, u):
+            part = [0.0] * 128
+            for row, y in zip(rows, own):
+                for i, x in row:
+                    part[i] += x * y
+            if v:
+                part = [p + (0.005 * v[i] + self.skew * (v[i - 1] - v[i - 127])) / len(u) for i, p in enumerate(part)]
+            parts.append(part)
+        self.calls.append(parts)
+        return judge.added(parts)
+
+    def __call__(self, v):
+        return self.back(self.times(v), v)
+
+
+def plus(x, a, y):
+    return [p + a * q for p, q in zip(x, y)]
+
+
+def conjugate_gradients(a, steps, again=0):
+    """again: steps until the next right-hand side; 0: never."""
+    draw, b = random.Random(2), a.b
+    for step in range(steps):
+        if step == 0 or again and step % again == 0:
+            b = plus([0.9 * x for x in b], 0.4, noise(draw))
+            r = p = b
+        q, rho = a(p), judge.dot(r, r)
+        r = plus(r, -rho / judge.dot(p, q), q)
+        p = plus(r, judge.dot(r, r) / rho, p)
+
+
+def conjugate_residuals(a, steps):
+    r = p = a.b
+    ar = ap = a(r)
+    for _ in range(steps):
+        rho = judge.dot(r, ar)
+        r = plus(r, -rho / judge.dot(ap, ap), ap)
+        ar = a(r)
+        beta = judge.dot(r, ar) / rho
+        p, ap = plus(r, beta, p), plus(ar, beta, ap)
+
+
+def bicgstab(a, steps):
+    r, p, v, rho, alpha, omega = a.b, [0.0] * 128, [0.0] * 128, 1.0, 1.0, 1.0
+    for _ in range(steps // 2):
+        now = judge.dot(a.b, r)
+        p = plus(r, now / rho * alpha / omega, plus(p, -omega, v))
+        v = a(p)
+        alpha, rho = now / judge.dot(a.b, v), now
+        s = plus(r, -alpha, v)
+        t = a(s)
+        omega = judge.dot(t, s) / judge.dot(t, t)
+        r = plus(s, -omega, t)
+
+
+def lanczos(a, steps):
+    v, before, beta = judge.unit(a.b), [0.0] * 128, 0.0
+    for _ in range(steps):
+        w = plus(a(v), -beta, before)
+        w = plus(w, -judge.dot(w, v), v)
+        beta, before, v = math.sqrt(judge.dot(w, w)), v, judge.unit(w)
+
+
+def lsqr(a, steps):
+    """Sums X^T u alone, as the gradient of a linear regression is."""
+    draw = random.Random(3)
+    v, alpha, u = [0.0] * 128, -1.0, [[draw.gauss(0, 1) for _ in range(64)] for _ in a.rows]
+    for _ in range(steps):
+        u = [plus(xv, -alpha, own) for xv, own in zip(a.times(v), u)]
+        beta = math.sqrt(sum(judge.dot(own, own) for own in u))
+        u = [[x / beta for x in own] for own in u]
+        v = plus(a.back(u), -beta, v)
+        alpha, v = math.sqrt(judge.dot(v, v)), judge.unit(v)
+
+
+def jacobi(a, steps):
+    x, diagonal = [0.0] * 128, [1.0] * 128
+    for row in (row for rows in a.rows for row in rows):
+        for i, entry in row:
+            diagonal[i] += entry * entry
+    for _ in range(steps):
+        x = [x + 0.1 * (b - q) / d for x, b, q, d in zip(x, a.b, a(x), diagonal)]
+
+
 class Judgements(unittest.TestCase):
     def verdict(self, calls):
         return judge.judge(looks_of(calls))
@@ -74,6 +175,19 @@ class Judgements(unittest.TestCase):
     def test_a_training_is_a_gradient(self):
         for seed in (1, 2, 3):
             self.assertEqual(self.verdict(training(seed=seed)).kind, judge.GRADIENT)
+
+    def test_no_sum_of_a_solver_gets_a_live_rule(self):
+        def short(a, steps):
+            conjugate_gradients(a, steps, 8)
+        taken = []
+        for solver in (conjugate_gradients, short, conjugate_residuals, bicgstab, lanczos, lsqr, jacobi):
+            for seed in (1, 2, 3):
+                for least in (0.0, -1.0):
+                    a = Operator(seed, least, 0.3 if solver is bicgstab else 0.0)
+                    solver(a, 40)
+                    if self.verdict(a.calls).kind == judge.GRADIENT:
+                        taken.append((solver.__name__, seed, least))
+        self.assertEqual(taken, [])
 
     def test_averages_of_weights_are_refused(self):
         draw = random.Random(5)
