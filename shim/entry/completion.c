@@ -2,14 +2,6 @@
  * MPI), these do, as the MPI library's own functions do in MPICH. */
 #include "shim/entry/entry.h"
 
-EXPORT shim_wait_fn MPI_Wait, PMPI_Wait;
-EXPORT shim_test_fn MPI_Test, PMPI_Test;
-EXPORT shim_waitall_fn MPI_Waitall, PMPI_Waitall;
-EXPORT shim_testall_fn MPI_Testall, PMPI_Testall;
-EXPORT shim_waitany_fn MPI_Waitany, PMPI_Waitany;
-EXPORT shim_testany_fn MPI_Testany, PMPI_Testany;
-EXPORT shim_some_fn MPI_Waitsome, MPI_Testsome, PMPI_Waitsome, PMPI_Testsome;
-
 /* Returns true if the MPI library does all that there is to do. */
 static inline bool is_complete(const void *requests)
 {
@@ -126,32 +118,20 @@ SLOW serve_waitsome(const struct shim_next *next, int count, void *requests, int
 
 /* ---- the names; PMPI names are those of Fortran (shim/entry/fortran.c) ---- */
 
-#define NAMES(name, member, requests, parameters, ...)                                             \
-    int name parameters                                                                            \
+#define BEHIND_NEXT(...) (next, __VA_ARGS__)
+#define COMPLETES(member, name, parameters, arguments, held)                                       \
+    int MPI_##name parameters                                                                      \
     {                                                                                              \
-        return is_complete(requests) ? shim.next.member(__VA_ARGS__)                               \
-                                     : serve_##member(&shim.next, __VA_ARGS__);                    \
+        const struct shim_next *const next = &shim.next;                                           \
+                                                                                                   \
+        return is_complete(held) ? next->member arguments : serve_##member BEHIND_NEXT arguments;  \
     }                                                                                              \
-    int P##name parameters                                                                         \
+    int PMPI_##name parameters                                                                     \
     {                                                                                              \
-        return is_complete(requests) || !FROM_FORTRAN ? shim.pmpi.member(__VA_ARGS__)              \
-                                                      : serve_##member(&shim.pmpi, __VA_ARGS__);   \
+        const struct shim_next *const next = &shim.pmpi;                                           \
+                                                                                                   \
+        return is_complete(held) || !FROM_FORTRAN ? next->member arguments                         \
+                                                  : serve_##member BEHIND_NEXT arguments;          \
     }
 
-NAMES(MPI_Wait, wait, request, (void *request, void *status), request, status)
-NAMES(MPI_Test, test, request, (void *request, int *done, void *status), request, done, status)
-NAMES(MPI_Waitall, waitall, requests, (int count, void *requests, void *statuses), count, requests,
-      statuses)
-NAMES(MPI_Testall, testall, requests, (int count, void *requests, int *done, void *statuses), count,
-      requests, done, statuses)
-NAMES(MPI_Waitany, waitany, requests, (int count, void *requests, int *index, void *status), count,
-      requests, index, status)
-NAMES(MPI_Testany, testany, requests,
-      (int count, void *requests, int *index, int *done, void *status), count, requests, index,
-      done, status)
-NAMES(MPI_Waitsome, waitsome, requests,
-      (int count, void *requests, int *ended, int *indices, void *statuses), count, requests, ended,
-      indices, statuses)
-NAMES(MPI_Testsome, testsome, requests,
-      (int count, void *requests, int *ended, int *indices, void *statuses), count, requests, ended,
-      indices, statuses)
+SHIM_WRAPPED_COMPLETIONS(COMPLETES)

@@ -81,51 +81,18 @@ static int end(struct creation c, int err)
     return shim_comm_contact_at_creation(shim_abi_load(c.made), c.number, c.willing);
 }
 
-/* Defines MPI_X and PMPI_X. The communicator that the new one is made from is `comm`. */
-#define CREATES(name, member, makers, parameters, ...)                                             \
-    EXPORT __typeof__(*shim.next.member) MPI_##name, PMPI_##name;                                  \
+#define CREATES(member, name, parameters, arguments, makers)                                       \
     int MPI_##name parameters                                                                      \
     {                                                                                              \
         const struct creation c = begin(#name, comm, makers, made);                                \
                                                                                                    \
-        return end(c, shim.next.member(__VA_ARGS__));                                              \
+        return end(c, shim.next.member arguments);                                                 \
     }                                                                                              \
     int PMPI_##name parameters                                                                     \
     {                                                                                              \
         const struct creation c = begin(#name, comm, makers, made);                                \
                                                                                                    \
-        return end(c, shim.pmpi.member(__VA_ARGS__));                                              \
+        return end(c, shim.pmpi.member arguments);                                                 \
     }
 
-CREATES(Comm_dup, comm_dup, ALL, (uintptr_t comm, void *made), comm, made)
-CREATES(Comm_dup_with_info, comm_dup_info, ALL, (uintptr_t comm, uintptr_t info, void *made), comm,
-        info, made)
-CREATES(Comm_split, comm_split, ALL, (uintptr_t comm, int colour, int key, void *made), comm,
-        colour, key, made)
-CREATES(Comm_split_type, comm_split_type, ALL,
-        (uintptr_t comm, int type, int key, uintptr_t info, void *made), comm, type, key, info,
-        made)
-CREATES(Comm_create, comm_create, ALL, (uintptr_t comm, uintptr_t group, void *made), comm, group,
-        made)
-CREATES(Comm_create_group, comm_create_group, SOME,
-        (uintptr_t comm, uintptr_t group, int tag, void *made), comm, group, tag, made)
-CREATES(Cart_create, cart_create, ALL,
-        (uintptr_t comm, int dims, const int *sizes, const int *periods, int reorder, void *made),
-        comm, dims, sizes, periods, reorder, made)
-CREATES(Cart_sub, cart_sub, ALL, (uintptr_t comm, const int *remain, void *made), comm, remain,
-        made)
-CREATES(Graph_create, graph_create, ALL,
-        (uintptr_t comm, int nodes, const int *index, const int *edges, int reorder, void *made),
-        comm, nodes, index, edges, reorder, made)
-CREATES(Dist_graph_create, dist_graph, ALL,
-        (uintptr_t comm, int count, const int *sources, const int *degrees, const int *destinations,
-         const int *weights, uintptr_t info, int reorder, void *made),
-        comm, count, sources, degrees, destinations, weights, info, reorder, made)
-CREATES(Dist_graph_create_adjacent, dist_graph_adjacent, ALL,
-        (uintptr_t comm, int indegree, const int *sources, const int *source_weights, int outdegree,
-         const int *destinations, const int *destination_weights, uintptr_t info, int reorder,
-         void *made),
-        comm, indegree, sources, source_weights, outdegree, destinations, destination_weights, info,
-        reorder, made)
-CREATES(Intercomm_merge, intercomm_merge, SOME, (uintptr_t comm, int high, void *made), comm, high,
-        made)
+SHIM_WRAPPED_CREATIONS(CREATES)

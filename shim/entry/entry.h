@@ -13,6 +13,20 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* All names are exported that a file defines. */
+#define SHIM_EXPORTS(member, name, ...)                                                            \
+    EXPORT shim_##member##_fn MPI_##name, PMPI_##name;                                             \
+    EXPORT shim_##member##_c_fn MPI_##name##_c;
+#define SHIM_EXPORT(member, name, ...)       EXPORT shim_##member##_fn MPI_##name, PMPI_##name;
+#define SHIM_EXPORT_INNER(member, name, ...) EXPORT shim_##member##_fn name;
+SHIM_WRAPPED_COUNTED(SHIM_EXPORTS)
+SHIM_WRAPPED_PLAIN(SHIM_EXPORT)
+SHIM_WRAPPED_OPTIONAL(SHIM_EXPORT)
+SHIM_WRAPPED_INNER(SHIM_EXPORT_INNER)
+#undef SHIM_EXPORTS
+#undef SHIM_EXPORT
+#undef SHIM_EXPORT_INNER
+
 /* A call, from arguments named alike in all functions below. The ABI of the MPI library must be
  * known before its handles are taken from the arguments. */
 #define REDUCTION(is_large, ...)                                                                   \
@@ -37,8 +51,19 @@
                                      .kind = SS_KIND_ALLGATHER,                                    \
                                      __VA_ARGS__})
 #define SLICES .counts = counts, .displs = displs, .listed = true
-/* A reduce_scatter with a list of counts is served if they are equal. */
-#define PARTS .kind = SS_KIND_REDUCE_SCATTER, .counts = counts, .listed = true
+/* A reduce_scatter with a list of counts, which is served if they are equal. */
+#define SCATTER(is_large, ...)                                                                     \
+    (be_ready(), &(struct shim_call){.send = send,                                                 \
+                                     .recv = recv,                                                 \
+                                     .count = counts ? *counts : 0,                                \
+                                     .type = shim_abi_word(type),                                  \
+                                     .op = shim_abi_word(op),                                      \
+                                     .comm = shim_abi_word(comm),                                  \
+                                     .large = is_large,                                            \
+                                     .kind = SS_KIND_REDUCE_SCATTER,                               \
+                                     .counts = counts,                                             \
+                                     .listed = true,                                               \
+                                     __VA_ARGS__})
 
 /* Prepares the shim at the first call. Later calls make no system call before they are checked. */
 static inline void be_ready(void)
@@ -137,8 +162,9 @@ static inline bool is_little(int64_t count, uintptr_t type, uint64_t limit)
 }
 
 /* Acts like is_little for words of 4 bytes. */
-static inline bool is_few(int64_t words, uint64_t limit)
+static inline bool is_few(int64_t words, uintptr_t type, uint64_t limit)
 {
+    (void)type;
     return 4 * (uint64_t)words < limit;
 }
 

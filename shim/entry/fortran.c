@@ -10,20 +10,6 @@
 
 #include "shim/entry/entry.h"
 
-EXPORT shim_allreduce_fn PMPI_Allreduce, PMPI_Reduce_scatter_block;
-EXPORT shim_reduce_scatterv_fn PMPI_Reduce_scatter;
-EXPORT shim_iallreduce_fn PMPI_Iallreduce;
-EXPORT shim_allgather_fn PMPI_Allgather;
-EXPORT shim_iallgather_fn PMPI_Iallgather;
-EXPORT shim_allgatherv_fn PMPI_Allgatherv;
-EXPORT shim_iallgatherv_fn PMPI_Iallgatherv;
-EXPORT shim_reduce_fn PMPI_Reduce;
-EXPORT shim_op_create_fn PMPI_Op_create;
-EXPORT shim_comm_free_fn PMPI_Comm_free, PMPI_Comm_disconnect;
-EXPORT shim_query_thread_fn PMPI_Query_thread;
-EXPORT shim_request_fn PMPI_Cancel, PMPI_Request_free;
-EXPORT shim_fortran_key_fn ompi_attr_create_keyval_aint, ompi_attr_create_keyval_fint;
-
 /* ---- who calls ---- */
 
 /* The address ranges of the Fortran libraries that have been found; there are three or fewer. A
@@ -138,198 +124,39 @@ static inline bool others_pass(void)
 
 #define SITE .pmpi = true, .site = site
 
-SLOW serve_allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                     uintptr_t comm, const void *site)
-{
-    if (!from_fortran(site) || is_small(count, send, recv, comm))
-        return shim.pmpi.allreduce(send, recv, count, type, op, comm);
-    return shim_allreduce(REDUCTION(false, SITE));
-}
+/* Defines PMPI_X. Of a call of the Fortran libraries, `passes` says if it is below MIN_COUNT. */
+#define DOOR(name, member, signature, passes, serve)                                               \
+    SLOW door_##member(signature(int), const void *site)                                           \
+    {                                                                                              \
+        if (!from_fortran(site) || (passes))                                                       \
+            return shim.pmpi.member(signature##_ARGUMENTS);                                        \
+        return serve;                                                                              \
+    }                                                                                              \
+    int PMPI_##name(signature(int))                                                                \
+    {                                                                                              \
+        if (others_pass())                                                                         \
+            return shim.pmpi.member(signature##_ARGUMENTS);                                        \
+        return door_##member(signature##_ARGUMENTS, __builtin_return_address(0));                  \
+    }
 
-int PMPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                   uintptr_t comm)
-{
-    if (others_pass())
-        return shim.pmpi.allreduce(send, recv, count, type, op, comm);
-    return serve_allreduce(send, recv, count, type, op, comm, __builtin_return_address(0));
-}
-
-SLOW serve_iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                      uintptr_t comm, void *request, const void *site)
-{
-    if (!from_fortran(site))
-        return shim.pmpi.iallreduce(send, recv, count, type, op, comm, request);
-    return shim_iallreduce(REDUCTION(false, SITE), request);
-}
-
-int PMPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                    uintptr_t comm, void *request)
-{
-    if (others_pass())
-        return shim.pmpi.iallreduce(send, recv, count, type, op, comm, request);
-    return serve_iallreduce(send, recv, count, type, op, comm, request,
-                            __builtin_return_address(0));
-}
-
-SLOW serve_allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
-                     uintptr_t type, uintptr_t comm, const void *site)
-{
-    if (!from_fortran(site))
-        return shim.pmpi.allgather(send, send_count, send_type, recv, count, type, comm);
-    return shim_collective(GATHER(false, .count = count, SITE), NULL);
-}
-
-int PMPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
-                   uintptr_t type, uintptr_t comm)
-{
-    if (others_pass())
-        return shim.pmpi.allgather(send, send_count, send_type, recv, count, type, comm);
-    return serve_allgather(send, send_count, send_type, recv, count, type, comm,
-                           __builtin_return_address(0));
-}
-
-SLOW serve_iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
-                      uintptr_t type, uintptr_t comm, void *request, const void *site)
-{
-    if (!from_fortran(site))
-        return shim.pmpi.iallgather(send, send_count, send_type, recv, count, type, comm, request);
-    return shim_collective(GATHER(false, .count = count, SITE), request);
-}
-
-int PMPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
-                    uintptr_t type, uintptr_t comm, void *request)
-{
-    if (others_pass())
-        return shim.pmpi.iallgather(send, send_count, send_type, recv, count, type, comm, request);
-    return serve_iallgather(send, send_count, send_type, recv, count, type, comm, request,
-                            __builtin_return_address(0));
-}
-
-SLOW serve_allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                      const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
-                      const void *site)
-{
-    if (!from_fortran(site))
-        return shim.pmpi.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
-    return shim_collective(GATHER(false, SLICES, SITE), NULL);
-}
-
-int PMPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
-{
-    if (others_pass())
-        return shim.pmpi.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
-    return serve_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
-                            __builtin_return_address(0));
-}
-
-SLOW serve_iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                       const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
-                       void *request, const void *site)
-{
-    if (!from_fortran(site))
-        return shim.pmpi.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
-                                     request);
-    return shim_collective(GATHER(false, SLICES, SITE), request);
-}
-
-int PMPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
-                     void *request)
-{
-    if (others_pass())
-        return shim.pmpi.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
-                                     request);
-    return serve_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm, request,
-                             __builtin_return_address(0));
-}
-
-SLOW serve_reduce_scatter(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                          uintptr_t comm, const void *site)
-{
-    if (!from_fortran(site))
-        return shim.pmpi.reduce_scatter(send, recv, count, type, op, comm);
-    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER, SITE), NULL);
-}
-
-int PMPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                              uintptr_t comm)
-{
-    if (others_pass())
-        return shim.pmpi.reduce_scatter(send, recv, count, type, op, comm);
-    return serve_reduce_scatter(send, recv, count, type, op, comm, __builtin_return_address(0));
-}
-
-SLOW serve_reduce_scatterv(const void *send, void *recv, const int *counts, uintptr_t type,
-                           uintptr_t op, uintptr_t comm, const void *site)
-{
-    const int count = counts ? *counts : 0;
-
-    if (!from_fortran(site))
-        return shim.pmpi.reduce_scatterv(send, recv, counts, type, op, comm);
-    return shim_collective(REDUCTION(false, PARTS, SITE), NULL);
-}
-
-int PMPI_Reduce_scatter(const void *send, void *recv, const int *counts, uintptr_t type,
-                        uintptr_t op, uintptr_t comm)
-{
-    if (others_pass())
-        return shim.pmpi.reduce_scatterv(send, recv, counts, type, op, comm);
-    return serve_reduce_scatterv(send, recv, counts, type, op, comm, __builtin_return_address(0));
-}
-
-SLOW serve_reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
-                  uintptr_t comm, const void *site)
-{
-    if (!from_fortran(site) || (below(count) && shim_are_plain(send, recv)))
-        return shim.pmpi.reduce(send, recv, count, type, op, root, comm);
-    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root, SITE), NULL);
-}
-
-int PMPI_Reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
-                uintptr_t comm)
-{
-    if (others_pass())
-        return shim.pmpi.reduce(send, recv, count, type, op, root, comm);
-    return serve_reduce(send, recv, count, type, op, root, comm, __builtin_return_address(0));
-}
-
-/* ---- the other names ---- */
-
-int PMPI_Op_create(void *function, int commute, void *op)
-{
-    return FROM_FORTRAN ? shim_op_create(shim.pmpi.op_create, function, commute, op)
-                        : shim.pmpi.op_create(function, commute, op);
-}
-
-int PMPI_Comm_free(void *comm)
-{
-    return FROM_FORTRAN ? shim_comm_free(shim.pmpi.comm_free, comm) : shim.pmpi.comm_free(comm);
-}
-
-int PMPI_Comm_disconnect(void *comm)
-{
-    return FROM_FORTRAN ? shim_comm_free(shim.pmpi.comm_disconnect, comm)
-                        : shim.pmpi.comm_disconnect(comm);
-}
-
-int PMPI_Query_thread(int *provided)
-{
-    return FROM_FORTRAN ? shim_query_thread(shim.pmpi.query_thread, provided)
-                        : shim.pmpi.query_thread(provided);
-}
-
-int PMPI_Cancel(void *request)
-{
-    return FROM_FORTRAN ? shim_request_call(shim.pmpi.cancel, request, true)
-                        : shim.pmpi.cancel(request);
-}
-
-int PMPI_Request_free(void *request)
-{
-    return FROM_FORTRAN ? shim_request_call(shim.pmpi.request_free, request, false)
-                        : shim.pmpi.request_free(request);
-}
+DOOR(Allreduce, allreduce, SHIM_REDUCTION, is_small(count, send, recv, comm),
+     shim_allreduce(REDUCTION(false, SITE)))
+DOOR(Iallreduce, iallreduce, SHIM_IREDUCTION, false,
+     shim_iallreduce(REDUCTION(false, SITE), request))
+DOOR(Allgather, allgather, SHIM_GATHER, false,
+     shim_collective(GATHER(false, .count = count, SITE), NULL))
+DOOR(Iallgather, iallgather, SHIM_IGATHER, false,
+     shim_collective(GATHER(false, .count = count, SITE), request))
+DOOR(Allgatherv, allgatherv, SHIM_GATHERV, false,
+     shim_collective(GATHER(false, SLICES, SITE), NULL))
+DOOR(Iallgatherv, iallgatherv, SHIM_IGATHERV, false,
+     shim_collective(GATHER(false, SLICES, SITE), request))
+DOOR(Reduce_scatter_block, reduce_scatter, SHIM_REDUCTION, false,
+     shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER, SITE), NULL))
+DOOR(Reduce_scatter, reduce_scatterv, SHIM_SCATTER, false,
+     shim_collective(SCATTER(false, SITE), NULL))
+DOOR(Reduce, reduce, SHIM_REDUCE, below(count) && shim_are_plain(send, recv),
+     shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root, SITE), NULL))
 
 /* ---- keys ---- */
 

@@ -96,12 +96,12 @@ int shim_init(shim_init_fn *next, int *argc, char ***argv)
     int provided = MPI_THREAD_SINGLE, level;
     int err;
 
-    if (!raises() || !shim_real_same_object(next, shim.next.pmpi_init_thread))
+    if (!raises() || !shim_real_same_object(next, shim.pmpi.init_thread))
         return initialized(next(argc, argv));
     level = level_of_init();
     if (level < 0)
         return initialized(next(argc, argv));
-    err = shim.next.pmpi_init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+    err = shim.pmpi.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
     remember(err, level, provided);
     return initialized(err);
 }

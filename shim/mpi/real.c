@@ -155,13 +155,11 @@ static bool find_own(const struct objects *all, void *pointer, const char *name)
     return true;
 }
 
-/* Finds a wrapped name: "MPI_X", or else "PMPI_X"; a name "PMPI_X" only as itself. */
+/* Finds a wrapped name, or else its PMPI_ form. */
 static bool find_wrapped(const struct objects *all, void *pointer, const char *name)
 {
     char pmpi[64];
 
-    if (name[0] == 'P')
-        return find_into(all, pointer, NULL, name);
     snprintf(pmpi, sizeof pmpi, "P%s", name);
     return find_into(all, pointer, name, pmpi);
 }
@@ -181,7 +179,7 @@ static void find_below(const struct objects *all, void *pointer, const char *nam
 {
     char pmpi[64];
 
-    snprintf(pmpi, sizeof pmpi, "%s%s", name[0] == 'P' ? "" : "P", name);
+    snprintf(pmpi, sizeof pmpi, "P%s", name);
     find_into(all, pointer, NULL, pmpi);
 }
 
@@ -206,25 +204,37 @@ bool shim_real_find_next(void)
 
     dl_iterate_phdr(collect, &all);
     needed = all.count > 0 && find_needed(&all);
-#define SHIM_FIND(member, type, name)                                                              \
+#define SHIM_FIND_AS(member, name)                                                                 \
     memcpy(&next.member, &lacking, sizeof lacking);                                                \
     memcpy(&pmpi.member, &lacking, sizeof lacking);                                                \
     if (all.count > 0) {                                                                           \
-        find_wrapped(&all, &next.member, #name);                                                   \
-        find_below(&all, &pmpi.member, #name);                                                     \
+        find_wrapped(&all, &next.member, name);                                                    \
+        find_below(&all, &pmpi.member, name);                                                      \
     }
-#define SHIM_FIND_LARGE(member, type, name)                                                        \
+#define SHIM_FIND_LARGE(member, name)                                                              \
     if (needed)                                                                                    \
         next.member = shim_large_##member;                                                         \
     else                                                                                           \
         memcpy(&next.member, &lacking, sizeof lacking);                                            \
     pmpi.member = next.member;                                                                     \
     if (all.count > 0)                                                                             \
-        find_optional(&all, &next.member, &pmpi.member, #name);
+        find_optional(&all, &next.member, &pmpi.member, name);
+#define SHIM_FIND(member, name, ...)          SHIM_FIND_AS(member, "MPI_" #name)
+#define SHIM_FIND_INNER(member, name, ...)    SHIM_FIND_AS(member, #name)
+#define SHIM_FIND_OPTIONAL(member, name, ...) SHIM_FIND_LARGE(member, "MPI_" #name)
+#define SHIM_FIND_BOTH(member, name, ...)                                                          \
+    SHIM_FIND_AS(member, "MPI_" #name)                                                             \
+    SHIM_FIND_LARGE(member##_c, "MPI_" #name "_c")
+    SHIM_WRAPPED_COUNTED(SHIM_FIND_BOTH)
     SHIM_WRAPPED_PLAIN(SHIM_FIND)
-    SHIM_WRAPPED_LARGE(SHIM_FIND_LARGE)
+    SHIM_WRAPPED_OPTIONAL(SHIM_FIND_OPTIONAL)
+    SHIM_WRAPPED_INNER(SHIM_FIND_INNER)
 #undef SHIM_FIND
+#undef SHIM_FIND_AS
+#undef SHIM_FIND_BOTH
+#undef SHIM_FIND_INNER
 #undef SHIM_FIND_LARGE
+#undef SHIM_FIND_OPTIONAL
     shim.next = next;
     shim.pmpi = pmpi;
     objects_free(&all);

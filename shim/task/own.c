@@ -48,7 +48,7 @@ static void stop_waiting(struct shim_task *task)
     pthread_mutex_unlock(&shim.requests_lock);
     for (; list; list = next) {
         next = list->next;
-        shim.next.pmpi_op_free(&list->op);
+        shim.pmpi.op_free(&list->op);
         free(list);
     }
 }

@@ -296,7 +296,7 @@ static int native_objection(bool cancel)
     return err;
 }
 
-int shim_request_call(shim_request_fn *next, void *request, bool cancel)
+int shim_request_call(shim_cancel_fn *next, void *request, bool cancel)
 {
     int err;
 

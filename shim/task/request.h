@@ -8,7 +8,7 @@
 int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request, int *flag,
                             void *status);
 /* Handles MPI_Cancel and MPI_Request_free of such a request. */
-int shim_request_call(shim_request_fn *next, void *request, bool cancel);
+int shim_request_call(shim_cancel_fn *next, void *request, bool cancel);
 
 /* Makes a turn for a request if it is of this library and has not ended. Returns false if there is
  * nothing to wait for. */

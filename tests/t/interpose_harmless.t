@@ -30,29 +30,21 @@ LD_BIND_NOW=1 same "true under LD_BIND_NOW" true
 
 within 30 nm -D --defined-only "$LIB"
 awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
+# The names of shim/mpi/wrapped.h: @NAME each.
+cat >"$WORK/names.c" <<'END'
+#include "shim/mpi/wrapped.h"
+#define COUNTED(member, name, ...) @MPI_##name @MPI_##name##_c @PMPI_##name
+#define ALWAYS(name) @PMPI_##name
+#define FORTRAN(name) @PMPI_##name
+#define NEVER(name)
+#define HEARD(member, name, parameters, passed, whose, ...) @MPI_##name whose(name)
+#define BOTH(member, name, ...) @MPI_##name @PMPI_##name
+#define INNER(member, name, ...) @name
+SHIM_WRAPPED_COUNTED(COUNTED) SHIM_WRAPPED_HEARD(HEARD) SHIM_WRAPPED_OPTIONAL(HEARD)
+SHIM_WRAPPED_CREATIONS(BOTH) SHIM_WRAPPED_COMPLETIONS(BOTH) SHIM_WRAPPED_OTHERS(BOTH) SHIM_WRAPPED_INNER(INNER)
+END
 {
-    printf '%s\n' MPI_Allreduce MPI_Iallreduce MPI_Allgather MPI_Iallgather MPI_Allgatherv \
-        MPI_Iallgatherv MPI_Reduce_scatter_block MPI_Reduce_scatter MPI_Reduce MPI_Ireduce MPI_Iscan MPI_Iexscan \
-        MPI_Ireduce_scatter_block MPI_Ireduce_scatter |
-        sed 'p; s/$/_c/'
-    printf '%s\n' MPI_Pcontrol MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread \
-        MPI_Query_thread MPI_Finalize PMPI_Finalize MPI_Request_get_status \
-        PMPI_Request_get_status MPI_Cancel MPI_Request_free MPI_Wait MPI_Test MPI_Waitall \
-        MPI_Testall MPI_Waitany MPI_Testany MPI_Waitsome MPI_Testsome MPI_Op_create \
-        MPI_Op_free PMPI_Op_free MPI_Start MPI_Startall MPI_Type_set_attr \
-        MPI_Comm_create_keyval MPI_Keyval_create MPI_Type_create_keyval MPI_Comm_set_attr \
-        MPI_Attr_put MPI_Comm_free MPI_Comm_disconnect MPI_Comm_idup MPI_Comm_idup_with_info
-    # Calls that make a communicator; mpi_f08 of MPICH calls their PMPI_ names.
-    printf 'MPI_%s\nPMPI_%s\n' Comm_dup{,} Comm_dup_with_info{,} Comm_split{,} Comm_split_type{,} \
-        Comm_create{,} Comm_create_group{,} Cart_create{,} Cart_sub{,} Graph_create{,} Dist_graph_create{,} \
-        Dist_graph_create_adjacent{,} Intercomm_merge{,}
-    # Names that Open MPI's Fortran libraries call.
-    printf 'PMPI_%s\n' Allreduce Iallreduce Allgather Iallgather Allgatherv Iallgatherv \
-        Reduce_scatter_block Reduce_scatter Reduce Ireduce Iscan Iexscan Ireduce_scatter_block Ireduce_scatter \
-        Pcontrol Query_thread Cancel Request_free Op_create Start Startall Comm_free \
-        Comm_disconnect Comm_idup Comm_idup_with_info Wait Test Waitall Testall Waitany Testany Waitsome Testsome
-    echo ompi_attr_create_keyval_aint # behind the keys of Fortran
-    echo ompi_attr_create_keyval_fint
+    "${CC:-cc}" -E -P -I. "$WORK/names.c" | grep -o '@ *[A-Za-z_]*' | tr -d '@ '
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h
 } | sort -u >"$WORK/allowed"
 result=0

@@ -1,0 +1,44 @@
+/* Defines nonblocking reductions that are wrapped for the sake of an operator of the program. PMPI
+ * names are those of Fortran under Open MPI (shim/entry/fortran.c). */
+#include "shim/entry/entry.h"
+
+/* A call, from arguments named alike in all functions below. */
+#define CALL(is_large, what, ...)                                                                  \
+    &(struct shim_call)                                                                            \
+    {                                                                                              \
+        .send = send, .recv = recv, .type = shim_abi_word(type), .op = shim_abi_word(op),          \
+        .comm = shim_abi_word(comm), .large = is_large, .own = what, __VA_ARGS__                   \
+    }
+
+static bool is_own(uintptr_t op, const void *request)
+{
+    be_ready();
+    return shim_is_own_operator(op) && request && shim_prepare();
+}
+
+#define OWN(name, member, signature, what, ...)                                                    \
+    int MPI_##name(signature(int))                                                                 \
+    {                                                                                              \
+        if (is_own(op, request))                                                                   \
+            return shim_own_reduction(CALL(false, what, __VA_ARGS__), SHIM_NOT_COUNTED, request);  \
+        return shim.next.member(signature##_ARGUMENTS);                                            \
+    }                                                                                              \
+    int PMPI_##name(signature(int))                                                                \
+    {                                                                                              \
+        if (FROM_FORTRAN && is_own(op, request))                                                   \
+            return shim_own_reduction(CALL(false, what, .pmpi = true, __VA_ARGS__),                \
+                                      SHIM_NOT_COUNTED, request);                                  \
+        return shim.pmpi.member(signature##_ARGUMENTS);                                            \
+    }                                                                                              \
+    int MPI_##name##_c(signature(int64_t))                                                         \
+    {                                                                                              \
+        if (is_own(op, request))                                                                   \
+            return shim_own_reduction(CALL(true, what, __VA_ARGS__), SHIM_NOT_COUNTED, request);   \
+        return shim.next.member##_c(signature##_ARGUMENTS);                                        \
+    }
+
+OWN(Iscan, iscan, SHIM_IREDUCTION, SHIM_OWN_ISCAN, .count = count)
+OWN(Iexscan, iexscan, SHIM_IREDUCTION, SHIM_OWN_IEXSCAN, .count = count)
+OWN(Ireduce_scatter_block, ireduce_block, SHIM_IREDUCTION, SHIM_OWN_IREDUCE_BLOCK, .count = count)
+OWN(Ireduce, ireduce, SHIM_IREDUCE, SHIM_OWN_IREDUCE, .count = count, .root = root)
+OWN(Ireduce_scatter, ireduce_scatter, SHIM_ISCATTER, SHIM_OWN_IREDUCE_SCATTER, .counts = counts)

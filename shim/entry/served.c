@@ -1,0 +1,78 @@
+/* Defines the served functions, which the dynamic linker finds before the MPI library's. A call
+ * that is too small goes on by a jump. A gather or reduce_scatter on another communicator than
+ * MPI_COMM_WORLD needs its number of ranks: an entry has it, and is read without a lock if it is
+ * alone in its bucket. On a communicator without an entry the MPI library makes the call, and is
+ * then asked. */
+#include "shim/entry/entry.h"
+
+/* Returns true if a gather or reduce_scatter has failed, or the MPI library has made it and it is
+ * below MIN_COUNT, or on one rank alone; `count` elements of `type` are its first slice. Otherwise
+ * the call goes to shim_collective as one that is `made`, without its buffers. */
+static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t comm)
+{
+    int size = 0;
+
+    return err != 0 || shim.comm_size(shim_abi_word(comm), &size) != 0 || size < 2 ||
+           shim_is_little(count, shim_abi_word(type), size);
+}
+
+/* The slices of a call: the count of the first one, if there is one (the program's list may be
+ * NULL), also once its limit was asked for; the type of its elements, a word where only the count
+ * decides; the type of the send buffer; how small slices are told without a lock; the call, and the
+ * call that is made. */
+#define NUMBER_GATHER     count
+#define THERE_GATHER      true
+#define KNOWN_GATHER      true
+#define UNIT_GATHER       type
+#define SENT_GATHER       send_type
+#define IS_LITTLE_GATHER  is_little
+#define CALL_GATHER       GATHER(LARGE, .count = count)
+#define MADE_GATHER       MADE, .kind = SS_KIND_ALLGATHER, .count = count
+#define NUMBER_GATHERV    (*counts)
+#define THERE_GATHERV     counts
+#define KNOWN_GATHERV     (limit > 0)
+#define UNIT_GATHERV      type
+#define SENT_GATHERV      send_type
+#define IS_LITTLE_GATHERV is_little
+#define CALL_GATHERV      GATHER(LARGE, SLICES)
+#define MADE_GATHERV      MADE, .kind = SS_KIND_ALLGATHER, .counts = counts, .listed = true
+#define NUMBER_BLOCK      count
+#define THERE_BLOCK       true
+#define KNOWN_BLOCK       true
+#define UNIT_BLOCK        shim_abi.INT
+#define SENT_BLOCK        type
+#define IS_LITTLE_BLOCK   is_few
+#define CALL_BLOCK        REDUCTION(LARGE, .kind = SS_KIND_REDUCE_SCATTER)
+#define MADE_BLOCK        MADE, .kind = SS_KIND_REDUCE_SCATTER, .op = shim_abi_word(op), .count = count
+#define NUMBER_SCATTER    (*counts)
+#define THERE_SCATTER     counts
+#define KNOWN_SCATTER     (limit > 0)
+#define UNIT_SCATTER      shim_abi.INT
+#define SENT_SCATTER      type
+#define IS_LITTLE_SCATTER is_few
+#define CALL_SCATTER      SCATTER(LARGE, .made = false)
+#define MADE_SCATTER                                                                               \
+    MADE, .kind = SS_KIND_REDUCE_SCATTER, .op = shim_abi_word(op), .counts = counts,               \
+          .listed = true, .count = *counts
+#define MADE .type = shim_abi_word(type), .comm = shim_abi_word(comm), .made = true, .large = LARGE
+
+/* The request, whether all calls pass, and whether that is asked first. */
+#define REQUEST_BLOCKING    NULL
+#define PASSES_BLOCKING     all_pass
+#define AT_ONCE_BLOCKING    false
+#define REQUEST_NONBLOCKING request
+#define PASSES_NONBLOCKING  all_ipass
+#define AT_ONCE_NONBLOCKING all_ipass()
+
+#define N     int
+#define AS(x) x
+#define LARGE false
+#include "shim/entry/served.inc"
+#undef N
+#undef AS
+#undef LARGE
+
+#define N     int64_t
+#define AS(x) x##_c
+#define LARGE true
+#include "shim/entry/served.inc"
