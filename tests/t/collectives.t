@@ -31,7 +31,7 @@ tap_passed "scatter_counts on 1 to 9 ranks: MPI_Reduce_scatter with equal counts
 [ "$(passed_for buffer)" = $((8 * 4)) ] && [ "$(passed_for small)" = $((8 * 2)) ]
 tap "$?" "... and passes through with unequal ones, and with few elements"
 
-# Calls that are not counted find their way without the shim's own counters (entry_slices.c).
+# Calls that are not counted find their way without the shim's own counters (shim/entry/served.c).
 quick() {
     within 60 "$MPIRUN" -n "$1" -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_REPORT off \
         -genv SPARSESHIM_MIN_COUNT "$2" -genv SPARSESHIM_ALGORITHM split_allgather \
