@@ -266,7 +266,7 @@ static const struct births_maker {
     {"dist_graph_adjacent", births_dist_graph_adjacent, true, false},
     {"merge", births_merge, true, false},
 #if MPI_VERSION >= 4
-    {"from_group", births_from_group, true, false},
+    {"from_group", births_from_group, false, false},
 #endif
     {"idup", births_idup, false, true},
 };
