@@ -4,11 +4,11 @@
 
 #include "shim/mpi/state.h"
 
-/* shim/entry/allreduce.c: handles a call that is not below min_fast. Returns an MPI error code. */
+/* shim/entry/route.c: handles a call that is not below min_fast. Returns an MPI error code. */
 int shim_allreduce(const struct shim_call *call);
 int shim_iallreduce(const struct shim_call *call, void *request);
 
-/* shim/entry/collective.c: handles the other collectives; request NULL: blocking. */
+/* shim/entry/route_slices.c: handles the other collectives; request NULL: blocking. */
 int shim_collective(const struct shim_call *call, void *request);
 
 /* Returns true if a communicator has an entry, and was not only seen. */
@@ -32,14 +32,13 @@ int shim_op_free(shim_op_free_fn *next, void *op);
 /* shim/entry/count.c: passes a call on and counts it. */
 int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *request);
 
-/* Counts a call that goes through `route`, with its time if a report wants it. */
-typedef int shim_route_fn(const struct shim_call *call, void *request);
-int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request);
+/* Counts a call. If a report wants its time, enters `small` into the call and returns the time. */
+double shim_timing_begin(struct shim_call *call, struct shim_small *small);
+/* Books the time of a call, where calls are timed. */
+void shim_timing_end(const struct shim_call *call, double begin, int err);
 
-/* shim/entry/on_device.c: runs a blocking call with a buffer in device memory through `route`, with
- * copies on the host. */
-int shim_staged_call(shim_route_fn *route, const struct shim_call *call);
-/* Raises an error for a nonblocking call with such a buffer that is not served. */
+/* shim/entry/on_device.c: raises an error for a nonblocking call with such a buffer that is not
+ * served. */
 int shim_refuse_nonblocking(const struct shim_call *call);
 
 /* shim/entry/thread_level.c: returns true if the user wants nonblocking calls taken over in every

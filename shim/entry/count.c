@@ -35,7 +35,7 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
     if (call->on_device)
         return shim_refuse_nonblocking(call);
     if (!shim_staged_fill(&passed, false))
-        return MPI_ERR_OTHER; /* shim_staged_call raises it */
+        return MPI_ERR_OTHER; /* act.c raises it */
     if (call->made)
         err = MPI_SUCCESS;
     else
@@ -52,25 +52,24 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
     return err;
 }
 
-int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request)
+double shim_timing_begin(struct shim_call *call, struct shim_small *small)
 {
-    struct shim_small small = {0, 0};
-    struct shim_call timed = *call;
-    double begin, end;
-    int err;
-
     atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
     if (!shim.stats.timed)
-        return route(call, request);
+        return 0;
     if (call->kind == SS_KIND_ALLREDUCE)
         atomic_fetch_add_explicit(&shim.stats.allreduces, 1, memory_order_relaxed);
-    timed.small = &small;
-    begin = shim_now();
-    err = route(&timed, request);
-    end = shim_now();
+    call->small = small;
+    return shim_now();
+}
+
+void shim_timing_end(const struct shim_call *call, double begin, int err)
+{
+    const double end = shim_now();
+    const struct shim_small *small = call->small;
+
     shim_stats_time(end - begin);
-    if (small.count > 0 && err == MPI_SUCCESS && shim_comm_size_of(call->comm) > 1)
-        ss_stats_small(&shim.stats, small.count, small.bytes, end - begin);
+    if (small->count > 0 && err == MPI_SUCCESS && shim_comm_size_of(call->comm) > 1)
+        ss_stats_small(&shim.stats, small->count, small->bytes, end - begin);
     shim_report_while_running(end);
-    return err;
 }

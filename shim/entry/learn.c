@@ -312,7 +312,7 @@ int shim_learn(const struct shim_call *call, enum ss_type type, enum ss_op op, v
     if (call->on_device || op != SS_SUM || !ss_type_is_float(type))
         return shim_pass_for(call, SS_WHY_LEARN, request);
     if (!shim_staged_fill(&on_host, false))
-        return MPI_ERR_OTHER; /* shim_staged_call raises it */
+        return MPI_ERR_OTHER; /* act.c raises it */
     ss_fpenv_enter_full(&saved);
     describe(&r, &on_host, call->recv, type, request != NULL);
     ss_fpenv_leave_full(&saved);

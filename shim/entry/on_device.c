@@ -7,31 +7,6 @@
 #include "shim/mpi/errors.h"
 #include "shim/task/staged_call.h"
 
-/* Whoever needs copies on the host makes and fills them: shim_pass_for, and the operation of a call
- * that is served. The error handler of the program may not return: it comes last. */
-int shim_staged_call(shim_route_fn *route, const struct shim_call *call)
-{
-    struct shim_call with = *call;
-    struct shim_staged s;
-    int err;
-
-    shim_job_start_if_up();
-    if (!shim_staged_begin(&s, call))
-        return route(call, NULL);
-    with.staged = &s;
-    err = route(&with, NULL);
-    if (!s.failed && err == MPI_SUCCESS && s.copies == SHIM_COPIES_FILLED) {
-        shim_staged_store(&s, call);
-        s.failed = !shim_staged_finish(&s);
-    }
-    shim_staged_free(&s);
-    if (s.failed)
-        return shim_staged_failed(call->comm, &s);
-    if (err == MPI_SUCCESS)
-        shim_staged_learn(&s);
-    return err;
-}
-
 static const char *name_of(const struct shim_call *call)
 {
     if (call->kind != SS_KIND_ALLGATHER)

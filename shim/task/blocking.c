@@ -51,7 +51,7 @@ static void run_native(struct shim_task *task)
     leave_queue(task);
     filled = shim_native_fill(task);
     if (!filled) {
-        task->err = MPI_ERR_OTHER; /* shim_staged_call raises it */
+        task->err = MPI_ERR_OTHER; /* act.c raises it */
     } else if (!task->core) {      /* the communicator passes */
         task->err = shim_pass(&task->call);
     } else if (shim_comm_assemble(task->comm) == SS_OK) {

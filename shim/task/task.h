@@ -154,10 +154,10 @@ struct shim_task *shim_request_start(const struct shim_call *call, struct shim_c
 /* Without any lock. */
 void shim_request_deliver(struct shim_task *finished);
 
-/* Runs an eligible call on a communicator that has met, and takes over the reference. request NULL:
- * blocking. Returns the MPI code. */
-int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-                  enum ss_op op, void *request);
+/* shim/task/serve.c: serves an eligible call on a communicator whose ranks have agreed, and takes
+ * over the reference. request NULL: blocking. Returns the MPI code. */
+int shim_serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+               enum ss_op op, void *request);
 
 /* shim/task/own.c: counts a nonblocking reduction with an operator of the program on a served
  * communicator, whose nonblocking calls go to the MPI library from this call on. Returns true if it

@@ -1,4 +1,4 @@
-/* Decides which allgathers, reduce_scatters and reduces are eligible. In MPI, all ranks have the
+/* Decides what becomes of allgathers, reduce_scatters and reduces. In MPI, all ranks have the
  * same bytes of an allgather, but not the same datatypes; of a reduction they have the same counts,
  * datatype and operator. */
 #include <limits.h>
@@ -7,6 +7,7 @@
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/entry/learn.h"
+#include "shim/entry/route.h"
 #include "shim/job/job.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
@@ -32,8 +33,8 @@ static bool is_operation(const struct shim_call *call, int size, enum ss_type *t
                                                : shim_operation_asked(call, type, op);
 }
 
-static bool is_eligible(const struct shim_call *call, int size, enum ss_type *type, enum ss_op *op,
-                        enum ss_reason *reason)
+bool shim_slices_are_eligible(const struct shim_call *call, int size, enum ss_type *type,
+                              enum ss_op *op, enum ss_reason *reason)
 {
     uint64_t words;
 
@@ -80,30 +81,6 @@ bool shim_is_little_there(int64_t count, uintptr_t type, uintptr_t comm)
     return size == 1 || (size > 1 && shim_is_little(count, type, size));
 }
 
-/* Passes a call on an unknown communicator, whose size can be asked for after the MPI library has
- * accepted the call. */
-static int on_unknown(const struct shim_call *call, void *request)
-{
-    enum ss_reason reason;
-    enum ss_type type;
-    enum ss_op op;
-    int size, err;
-
-    if (request)
-        return shim_pass_for(call, shim_unmet(), request);
-    err = shim_pass_for(call, SS_WHY_FIRST, NULL);
-    if (err != MPI_SUCCESS || !shim_comm_exists(call->comm))
-        return err;
-    size = shim_comm_size_of(call->comm);
-    reason = SS_WHY_COMMUNICATOR;
-    if (size == 0 || !is_eligible(call, size, &type, &op, &reason)) {
-        atomic_fetch_sub(&shim.stats.passed[SS_WHY_FIRST], 1);
-        atomic_fetch_add(&shim.stats.passed[reason], 1);
-        return err;
-    }
-    return shim_comm_contact(call->comm);
-}
-
 static bool is_predefined_type(uintptr_t type)
 {
     return shim_handle_size(type) > 0;
@@ -126,45 +103,31 @@ static bool is_refused(const struct shim_call *call, const struct shim_comm *com
                                                : !shim_type_is_committed(call->send_type, comm);
 }
 
-static int route(const struct shim_call *call, void *request)
+struct shim_verdict shim_route_slices(const struct shim_call *call, const void *request)
 {
-    struct shim_comm *comm;
-    enum ss_reason reason;
-    enum ss_type type;
-    enum ss_op op;
-    int err;
+    struct shim_verdict v = {.act = SHIM_ACT_PASS, .reason = SS_WHY_COMMUNICATOR};
 
     shim_job_start_if_up();
     if (call->kind != SS_KIND_ALLGATHER)
         shim_callbacks_operator(call->op);
     if (shim_learns())
-        return shim_pass_for(call, SS_WHY_LEARN, request);
+        return shim_pass_because(SS_WHY_LEARN);
     if (request && !shim_takes_requests())
-        return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
+        return shim_pass_because(SS_WHY_NONBLOCKING);
     if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
         shim_comm_sweep();
-    comm = shim_comm_met(call->comm);
-    if (!comm)
-        return on_unknown(call, request);
-    if (call->made) { /* met by another thread during the call, which MPI does not allow */
-        shim_comm_put(comm);
-        return MPI_SUCCESS;
-    }
-    if (comm->size < 2 && !call->on_device)
-        reason = SS_WHY_COMMUNICATOR;
-    else if (request && is_refused(call, comm))
-        reason = SS_WHY_BUFFER;
-    else if (is_eligible(call, comm->size, &type, &op, &reason))
-        return shim_on_known(call, comm, type, op, request);
-    err = shim_pass_for(call, reason, request);
-    shim_comm_put(comm);
-    return err;
-}
-
-static int staged(const struct shim_call *call, void *request)
-{
-    (void)request;
-    return shim_staged_call(route, call);
+    v.comm = shim_comm_met(call->comm);
+    if (!v.comm)
+        return (struct shim_verdict){.act = SHIM_ACT_MEET};
+    if (call->made) /* met by another thread during the call, which MPI does not allow */
+        v.reason = SS_WHY_FIRST;
+    else if (v.comm->size < 2 && !call->on_device)
+        v.reason = SS_WHY_COMMUNICATOR;
+    else if (request && is_refused(call, v.comm))
+        v.reason = SS_WHY_BUFFER;
+    else if (shim_slices_are_eligible(call, v.comm->size, &v.type, &v.op, &v.reason))
+        return shim_route_on(call, v.comm, v.type, v.op, request);
+    return v;
 }
 
 int shim_collective(const struct shim_call *call, void *request)
@@ -178,5 +141,5 @@ int shim_collective(const struct shim_call *call, void *request)
         return request ? shim_ipass(call, request) : shim_pass(call);
     device = shim_lies_on_device(call);
     placed.on_device = device && request;
-    return shim_timed(device && !request ? staged : route, &placed, request);
+    return shim_enter(shim_route_slices, &placed, request, device && !request);
 }

@@ -1,0 +1,136 @@
+/* Decides what becomes of an allreduce, and of an eligible call of any kind by the state of its
+ * communicator. */
+#include "shim/entry/route.h"
+
+#include "shim/device/span.h"
+#include "shim/entry/callbacks.h"
+#include "shim/entry/calls.h"
+#include "shim/entry/learn.h"
+#include "shim/job/job.h"
+#include "shim/mpi/handles.h"
+#include "shim/task/task.h"
+
+struct shim_verdict shim_route_on(const struct shim_call *call, struct shim_comm *comm,
+                                  enum ss_type type, enum ss_op op, const void *request)
+{
+    struct shim_verdict v = {.act = SHIM_ACT_SERVE, .comm = comm, .type = type, .op = op};
+
+    if (comm->state == SHIM_COMM_FAILED) {
+        v.act = SHIM_ACT_REFUSE;
+    } else if (comm->state == SHIM_COMM_PASSES && !call->on_device) {
+        v.act = SHIM_ACT_PASS_THERE;
+        v.reason = SS_WHY_COMMUNICATOR;
+    } else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking) {
+        v.act = SHIM_ACT_PASS_THERE;
+        v.reason = SS_WHY_NONBLOCKING;
+    } else if (request && atomic_load(&comm->natively) && !call->on_device) {
+        v.act = SHIM_ACT_PASS_BEHIND;
+    }
+    return v;
+}
+
+/* Returns true if a call is eligible, by properties that are equal on all ranks. The communicator
+ * is looked at later. */
+static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum ss_op *op,
+                        enum ss_reason *reason)
+{
+    *reason = SS_WHY_SMALL;
+    if (call->count < shim.min_count)
+        return false;
+    *reason = SS_WHY_TYPE;
+    if (!shim_operation_asked(call, type, op))
+        return false;
+    *reason = SS_WHY_BUFFER;
+    return shim_buffers(call, *type);
+}
+
+/* With MERGE, returns true if a call below MIN_COUNT joins larger calls: a nonblocking sum whose
+ * count a rule of REGISTER names. Ranks whose rules differ have found that out at first contact. */
+static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
+{
+    struct shim_comm *comm;
+    bool joins;
+
+    if (call->count < shim.least_named || !shim_takes_requests() ||
+        !shim_operation_asked(call, type, op) || !ss_type_is_float(*type) ||
+        !ss_rules_name(shim.settings.tensors.include, (uint64_t)call->count, *type) ||
+        !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm)))
+        return false;
+    joins = comm->state == SHIM_COMM_SERVED && comm->same_settings;
+    shim_comm_put(comm);
+    return joins;
+}
+
+/* Records a small call, for a report that says which MIN_COUNT would have taken it. */
+static void note_small(const struct shim_call *call, bool nonblocking)
+{
+    enum ss_type type;
+    enum ss_op op;
+
+    if (call->count > 0 && (!nonblocking || shim.takes_requests) &&
+        shim_operation(call, &type, &op) && shim_buffers(call, type))
+        *call->small =
+            (struct shim_small){(uint64_t)call->count, (uint64_t)call->count * ss_type_size(type)};
+}
+
+/* Counts a small call, which no report of MODE=learn or of calls below MIN_COUNT may miss. */
+static void count_ineligible(const struct shim_call *call, enum ss_reason reason,
+                             const void *request)
+{
+    if (reason == SS_WHY_SMALL && !request)
+        shim_count_small(call->count, call->comm);
+    if (shim_learns() && !request && call->count <= SHIM_MARK_COUNT)
+        shim_learn_mark(call);
+    if (reason == SS_WHY_SMALL && call->small)
+        note_small(call, request != NULL);
+}
+
+struct shim_verdict shim_route_allreduce(const struct shim_call *call, const void *request)
+{
+    struct shim_verdict v = {.act = SHIM_ACT_MEET};
+    bool eligible;
+
+    shim_job_start_if_up();
+    eligible = is_eligible(call, &v.type, &v.op, &v.reason);
+    shim_callbacks_operator(call->op);
+    if (!eligible && request && v.reason == SS_WHY_SMALL)
+        eligible = joins(call, &v.type, &v.op);
+    if (!eligible)
+        count_ineligible(call, v.reason, request);
+    if (call->own)
+        return (struct shim_verdict){.act = SHIM_ACT_OWN, .reason = v.reason};
+    if (!eligible)
+        return shim_pass_because(v.reason);
+    if (shim_learns()) {
+        v.act = SHIM_ACT_RECORD;
+        return v;
+    }
+    if (request && !shim_takes_requests())
+        return shim_pass_because(SS_WHY_NONBLOCKING);
+    if (shim.stats.timed)
+        ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(v.type));
+    if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
+        shim_comm_sweep();
+    v.comm = shim_comm_met(call->comm);
+    return v.comm ? shim_route_on(call, v.comm, v.type, v.op, request) : v;
+}
+
+int shim_allreduce(const struct shim_call *call)
+{
+    if (!shim_prepare())
+        return shim_pass(call);
+    return shim_enter(shim_route_allreduce, call, NULL, shim_lies_on_device(call));
+}
+
+/* Handles a nonblocking allreduce. A call without room for the request goes to the MPI library,
+ * which reports it. */
+int shim_iallreduce(const struct shim_call *call, void *request)
+{
+    struct shim_call placed = *call;
+
+    if (!shim_prepare() || !request)
+        return shim_ipass(call, request);
+    placed.on_device = shim_lies_on_device(call);
+    placed.own = shim_is_own_operator(call->op) ? SHIM_OWN_IALLREDUCE : SHIM_OWN_NONE;
+    return shim_enter(shim_route_allreduce, &placed, request, false);
+}

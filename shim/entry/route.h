@@ -1,0 +1,52 @@
+/* What becomes of a call: the verdict of its route, on which one switch acts (shim/entry/act.c). */
+#ifndef SHIM_ENTRY_ROUTE_H
+#define SHIM_ENTRY_ROUTE_H
+
+#include "shim/comm/comm.h"
+#include "shim/mpi/state.h"
+
+enum shim_act {
+    SHIM_ACT_PASS,        /* the MPI library's, for `reason` */
+    SHIM_ACT_PASS_THERE,  /* the same, and counted on its communicator */
+    SHIM_ACT_PASS_BEHIND, /* the MPI library's on the private communicator, behind the calls that
+                           * were taken over there, because a rank has callbacks */
+    SHIM_ACT_OWN,         /* a nonblocking reduction with an operator of the program */
+    SHIM_ACT_RECORD,      /* MODE=learn */
+    SHIM_ACT_MEET,        /* on a communicator whose ranks have not agreed */
+    SHIM_ACT_REFUSE,      /* on a communicator that has failed */
+    SHIM_ACT_SERVE
+};
+
+struct shim_verdict {
+    enum shim_act act;
+    enum ss_reason
+        reason; /* SHIM_ACT_PASS, SHIM_ACT_PASS_THERE, and SHIM_ACT_OWN if it is counted */
+    struct shim_comm *comm; /* with a reference for the one who acts, or NULL */
+    enum ss_type type;      /* SHIM_ACT_RECORD, and where the call is eligible */
+    enum ss_op op;
+};
+
+/* Decide; request NULL: blocking. */
+typedef struct shim_verdict shim_route_fn(const struct shim_call *call, const void *request);
+shim_route_fn shim_route_allreduce; /* shim/entry/route.c */
+shim_route_fn shim_route_slices;    /* shim/entry/route_slices.c: the other kinds */
+
+/* Returns the verdict of an eligible call on a communicator with an entry; its reference goes
+ * along. */
+struct shim_verdict shim_route_on(const struct shim_call *call, struct shim_comm *comm,
+                                  enum ss_type type, enum ss_op op, const void *request);
+/* Returns true if a call of another kind than allreduce is eligible on `size` ranks. Otherwise sets
+ * *reason. */
+bool shim_slices_are_eligible(const struct shim_call *call, int size, enum ss_type *type,
+                              enum ss_op *op, enum ss_reason *reason);
+
+static inline struct shim_verdict shim_pass_because(enum ss_reason reason)
+{
+    return (struct shim_verdict){.act = SHIM_ACT_PASS, .reason = reason};
+}
+
+/* shim/entry/act.c: times a call, routes it and acts on the verdict. on_device: a blocking call
+ * with a buffer in device memory. */
+int shim_enter(shim_route_fn *route, const struct shim_call *call, void *request, bool on_device);
+
+#endif
