@@ -27,6 +27,7 @@ if [ "$FLAVOUR" = mpich ]; then
     same 60 2 single MIN_COUNT=1,PROGRESS=off
     same 40 3 single MIN_COUNT=1,MODE=observe,PROGRESS=off
     same 20 4 single MIN_COUNT=1000,PROGRESS=off
+    same 40 2 multiple,none MIN_COUNT=1,PROGRESS=watchdog,PROGRAMS=!random_programs 1000
 else
     part=$((${RUNS:-200} / 5))
     same "$part" 2 single MIN_COUNT=1 1

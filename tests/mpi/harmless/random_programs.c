@@ -28,6 +28,7 @@
  * then complete that call before it blocks in a call that the library does not see.
  */
 #include "tests/mpi/harmless/rp_attributes.h"
+#include "tests/mpi/harmless/rp_births.h"
 #include "tests/mpi/harmless/rp_collectives.h"
 #include "tests/mpi/harmless/rp_comms.h"
 #include "tests/mpi/harmless/rp_errors.h"
@@ -128,6 +129,10 @@ static const struct {
     {"generalized", rp_act_general, 5, false, false},
     {"compute", act_compute, 5, false, false},
     {"Pcontrol", act_pcontrol, 4, true, false},
+    {"between", rp_act_between, 8, false, false},
+    {"crowd", rp_act_crowd, 3, false, false},
+    {"lone operator", rp_act_lone_operator, 3, false, true},
+    {"lone type attribute", rp_act_lone_type_attribute, 3, false, true},
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
@@ -218,8 +223,7 @@ static void take_step(struct rp *p)
         return;
     action = draw_action(p);
     if (strstr(options.without, actions[action].name) ||
-        (strcmp(options.callbacks, "any") == 0 &&
-         strcmp(actions[action].name, "type attribute") == 0))
+        (strcmp(options.callbacks, "any") == 0 && strstr(actions[action].name, "type attribute")))
         return;
     rp_note(p, "%s", actions[action].name);
     actions[action].act(p);
@@ -233,7 +237,7 @@ static void take_step(struct rp *p)
 
 static void end_slots(struct rp *p)
 {
-    for (int i = 0; i < RP_SLOTS; i++)
+    for (int i = 0; i < RP_SLOTS + p->crowd; i++)
         if (p->slot[i].used && !p->slot[i].borrowed && p->slot[i].comm != MPI_COMM_NULL)
             RP(Comm_free, &p->slot[i].comm);
 }

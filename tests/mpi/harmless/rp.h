@@ -22,6 +22,7 @@
 
 enum {
     RP_SLOTS = 10,
+    RP_CROWD = 70,
     RP_PENDING = 64,
     RP_KEYS = 3,
     RP_DEPTH = 16,
@@ -84,7 +85,8 @@ struct rp {
     bool settles;  /* every step ends with nothing in flight */
     int level;     /* thread level */
     bool sessions; /* MPI_Init was not called */
-    struct rp_slot slot[RP_SLOTS];
+    struct rp_slot slot[RP_SLOTS + RP_CROWD]; /* behind RP_SLOTS: a crowd */
+    int crowd;                                /* slots of it in use */
     struct rp_pending pending[RP_PENDING];
     int waiting;
     struct rp_key key[RP_KEYS];
