@@ -36,18 +36,18 @@ static MPI_Comm make_single(void)
 /* Returns the common communicator for queries, or MPI_COMM_NULL. */
 static MPI_Comm single(void)
 {
-    pthread_mutex_lock(&shim.single_lock);
-    if (shim.single == 0)
-        shim.single = (uintptr_t)make_single();
-    pthread_mutex_unlock(&shim.single_lock);
-    return (MPI_Comm)shim.single;
+    pthread_mutex_lock(&shim.library.single_lock);
+    if (shim.library.single == 0)
+        shim.library.single = (uintptr_t)make_single();
+    pthread_mutex_unlock(&shim.library.single_lock);
+    return (MPI_Comm)shim.library.single;
 }
 
 MPI_Comm shim_comm_make_probe(void)
 {
-    pthread_mutex_lock(&shim.single_lock);
+    pthread_mutex_lock(&shim.library.single_lock);
     MPI_Comm probe = make_single();
-    pthread_mutex_unlock(&shim.single_lock);
+    pthread_mutex_unlock(&shim.library.single_lock);
     return probe;
 }
 
@@ -58,7 +58,8 @@ bool shim_comm_exists(uintptr_t handle)
 {
     int result = MPI_UNDEFINED;
 
-    if (!shim.hides_errors || shim.sessions || atomic_load(&shim.finalizing))
+    if (!shim.library.hides_errors || shim.process.sessions ||
+        atomic_load(&shim.process.finalizing))
         return true;
     if ((MPI_Comm)handle == MPI_COMM_NULL)
         return false;
@@ -131,7 +132,7 @@ static bool find_precision(MPI_Datatype type, enum ss_type *found)
  * communicator can be made, the library takes the types that it names. */
 static bool takes(const struct shim_call *call)
 {
-    MPI_Comm made = shim.sessions ? MPI_COMM_NULL : shim_comm_make_probe();
+    MPI_Comm made = shim.process.sessions ? MPI_COMM_NULL : shim_comm_make_probe();
     uint64_t one[8] = {0}, result[8];
     bool takes = !shim_is_derived(call->type);
 
@@ -148,23 +149,24 @@ static bool is_known(const struct shim_call *call, enum ss_type *type)
 {
     bool known = false;
 
-    pthread_mutex_lock(&shim.single_lock);
+    pthread_mutex_lock(&shim.library.single_lock);
     for (size_t i = 0; i < SHIM_PAIRS && !known; i++) {
-        const struct shim_pair *p = &shim.pairs[i];
+        const struct shim_pair *p = &shim.library.pairs[i];
 
         known = p->type != 0 && p->type == call->type && p->op == call->op;
         if (known)
             *type = p->found;
     }
-    pthread_mutex_unlock(&shim.single_lock);
+    pthread_mutex_unlock(&shim.library.single_lock);
     return known;
 }
 
 static void remember(const struct shim_call *call, enum ss_type type)
 {
-    pthread_mutex_lock(&shim.single_lock);
-    shim.pairs[shim.next_pair++ % SHIM_PAIRS] = (struct shim_pair){call->type, call->op, type};
-    pthread_mutex_unlock(&shim.single_lock);
+    pthread_mutex_lock(&shim.library.single_lock);
+    shim.library.pairs[shim.library.next_pair++ % SHIM_PAIRS] =
+        (struct shim_pair){call->type, call->op, type};
+    pthread_mutex_unlock(&shim.library.single_lock);
 }
 
 bool shim_operation_asked(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
@@ -175,8 +177,8 @@ bool shim_operation_asked(const struct shim_call *call, enum ss_type *type, enum
               : !shim_is_derived(call->type) || !shim_operator(call->op, op))
         return named;
     if (!is_known(call, type)) {
-        if (!atomic_load(&shim.started) || atomic_load(&shim.finalized) || !takes(call) ||
-            (!named && !find_precision((MPI_Datatype)call->type, type)))
+        if (!atomic_load(&shim.process.started) || atomic_load(&shim.process.finalized) ||
+            !takes(call) || (!named && !find_precision((MPI_Datatype)call->type, type)))
             return false;
         remember(call, *type);
     }
@@ -185,9 +187,9 @@ bool shim_operation_asked(const struct shim_call *call, enum ss_type *type, enum
 
 void shim_pairs_forget(void)
 {
-    pthread_mutex_lock(&shim.single_lock);
-    memset(shim.pairs, 0, sizeof shim.pairs);
-    pthread_mutex_unlock(&shim.single_lock);
+    pthread_mutex_lock(&shim.library.single_lock);
+    memset(shim.library.pairs, 0, sizeof shim.library.pairs);
+    pthread_mutex_unlock(&shim.library.single_lock);
 }
 
 bool shim_comm_within_world(MPI_Group group, int size)

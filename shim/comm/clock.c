@@ -150,7 +150,7 @@ static bool has_the_clock(const struct shim_comm *c)
     int first = 0, found = MPI_UNDEFINED;
     MPI_Group world = 0;
 
-    if (shim.sessions)
+    if (shim.process.sessions)
         return !atomic_exchange(&shim.clock.met, true);
     if (shim_real.Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return false;
@@ -163,7 +163,7 @@ static bool has_the_clock(const struct shim_comm *c)
 /* All ranks decide alike, whichever communicator is their first. */
 void shim_clock_meet(const struct shim_comm *c)
 {
-    if (!c->agreed[SHIM_MEET_TRACE] || c->size != shim.ranks || !c->within_world ||
+    if (!c->agreed[SHIM_MEET_TRACE] || c->size != shim.process.ranks || !c->within_world ||
         !has_the_clock(c))
         return;
     measure(c, 1);

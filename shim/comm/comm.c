@@ -25,10 +25,10 @@ static _Thread_local uintptr_t freeing_now;
 
 /* Returns the link to the entry of a handle, or to the end of its bucket. An entry that another
  * thread is freeing is skipped, since MPI may have reused the handle. If `own`, finds an entry that
- * this thread is freeing. Called under table_lock. */
+ * this thread is freeing. Called under the lock of the table. */
 static struct shim_comm **find(MPI_Comm comm, bool own)
 {
-    struct shim_comm **link = &shim.buckets[shim_bucket_of((uintptr_t)comm)];
+    struct shim_comm **link = &shim.table.buckets[shim_bucket_of((uintptr_t)comm)];
 
     for (; *link; link = &(*link)->next) {
         bool mine = (*link)->freeing && pthread_equal((*link)->freer, pthread_self());
@@ -43,24 +43,24 @@ struct shim_comm *shim_comm_get(uintptr_t handle)
 {
     struct shim_comm *c;
 
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     c = *find((MPI_Comm)handle, false);
     if (c)
         c->refs++;
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     return c;
 }
 
-/* Called under table_lock after each change of a bucket. */
+/* Called under the lock of the table after each change of a bucket. */
 static void note_bucket(size_t bucket)
 {
-    const struct shim_comm *c = shim.buckets[bucket];
+    const struct shim_comm *c = shim.table.buckets[bucket];
     uint64_t content = c ? SHIM_MIXED : 0;
 
     if (c && !c->next && !c->freeing && c->size > 0 && c->size >> SHIM_RANKS_BITS == 0 &&
         (uintptr_t)c->handle >> (64 - SHIM_RANKS_BITS) == 0)
         content = (uint64_t)(uintptr_t)c->handle << SHIM_RANKS_BITS | (uint64_t)c->size;
-    atomic_store_explicit(&shim.content[bucket], content, memory_order_relaxed);
+    atomic_store_explicit(&shim.table.content[bucket], content, memory_order_relaxed);
 }
 
 int shim_comm_known_size(uintptr_t handle)
@@ -68,26 +68,26 @@ int shim_comm_known_size(uintptr_t handle)
     struct shim_comm *c;
     int size;
 
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     c = *find((MPI_Comm)handle, false);
     size = c ? c->size : 0;
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     return size;
 }
 
 void shim_comm_insert(struct shim_comm *c)
 {
-    struct shim_comm **bucket = &shim.buckets[shim_bucket_of((uintptr_t)c->handle)];
+    struct shim_comm **bucket = &shim.table.buckets[shim_bucket_of((uintptr_t)c->handle)];
 
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     c->freeing = shim_comm_is_going((uintptr_t)c->handle); /* in a callback of that call */
     c->freer = pthread_self();
     c->next = *bucket;
     *bucket = c;
     note_bucket(shim_bucket_of((uintptr_t)c->handle));
-    shim.known++;
-    c->number = shim.contacts++;
-    pthread_mutex_unlock(&shim.table_lock);
+    shim.table.known++;
+    c->number = shim.table.contacts++;
+    pthread_mutex_unlock(&shim.table.lock);
 }
 
 static int by_number(const void *a, const void *b)
@@ -101,19 +101,19 @@ size_t shim_comm_all(struct shim_comm ***list)
 {
     size_t room, n = 0;
 
-    pthread_mutex_lock(&shim.table_lock);
-    room = shim.known + 16; /* room for entries that come before the lock is taken again */
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
+    room = shim.table.known + 16; /* room for entries that come before the lock is taken again */
+    pthread_mutex_unlock(&shim.table.lock);
     *list = malloc(room * sizeof **list);
     if (!*list)
         return 0;
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     for (size_t b = 0; b < SHIM_BUCKETS; b++)
-        for (struct shim_comm *c = shim.buckets[b]; c && n < room; c = c->next) {
+        for (struct shim_comm *c = shim.table.buckets[b]; c && n < room; c = c->next) {
             c->refs++;
             (*list)[n++] = c;
         }
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     qsort(*list, n, sizeof **list, by_number);
     return n;
 }
@@ -167,7 +167,7 @@ struct shim_comm *shim_comm_allocate(void)
     struct shim_comm *c = calloc(1, sizeof *c);
 
     for (size_t i = 0; !c && i < SHIM_SPARES; i++)
-        if (!atomic_exchange(&shim.spare_used[i], true)) {
+        if (!atomic_exchange(&shim.table.spare_used[i], true)) {
             c = &spares[i];
             memset(c, 0, sizeof *c);
             c->spare = true;
@@ -178,7 +178,7 @@ struct shim_comm *shim_comm_allocate(void)
     c->private = c->private_rounds = MPI_COMM_NULL;
     c->meeting = MPI_REQUEST_NULL;
     c->group = MPI_GROUP_NULL;
-    c->follows = atomic_load(&shim.residuals_freed);
+    c->follows = atomic_load(&shim.table.residuals_freed);
     return c;
 }
 
@@ -189,7 +189,7 @@ static void discard(struct shim_comm *c)
         return; /* a request of this library may still write to it */
     pthread_mutex_destroy(&c->lock);
     if (c->spare)
-        atomic_store(&shim.spare_used[c - spares], false);
+        atomic_store(&shim.table.spare_used[c - spares], false);
     else
         free(c);
 }
@@ -199,9 +199,9 @@ static struct shim_comm *unreference(struct shim_comm *c)
 {
     bool last;
 
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     last = --c->refs == 0;
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     return last ? c : NULL;
 }
 
@@ -222,12 +222,12 @@ void shim_comm_put_later(struct shim_comm *c)
 {
     c = unreference(c);
     if (c)
-        push(&shim.dropped, c);
+        push(&shim.table.dropped, c);
 }
 
 void shim_comm_sweep(void)
 {
-    struct shim_comm *c = atomic_exchange(&shim.dropped, NULL);
+    struct shim_comm *c = atomic_exchange(&shim.table.dropped, NULL);
 
     while (c) {
         struct shim_comm *next = c->next;
@@ -241,16 +241,16 @@ static struct shim_comm *take_out(MPI_Comm comm, bool own, bool *empty)
 {
     struct shim_comm **link, *c;
 
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     link = find(comm, own);
     c = *link;
     if (c) {
         *link = c->next;
         note_bucket(shim_bucket_of((uintptr_t)comm));
-        shim.known--;
+        shim.table.known--;
     }
-    *empty = shim.known == 0;
-    pthread_mutex_unlock(&shim.table_lock);
+    *empty = shim.table.known == 0;
+    pthread_mutex_unlock(&shim.table.lock);
     return c;
 }
 
@@ -265,13 +265,13 @@ static void let_go(MPI_Comm comm, bool own)
     if (!c)
         return; /* the job has ended */
     atomic_store(&c->freed, true);
-    if (atomic_load(&shim.finalizing)) {
-        push(&shim.ended, c); /* its MPI objects end with MPI, which must not be called now */
+    if (atomic_load(&shim.process.finalizing)) {
+        push(&shim.table.ended, c); /* its MPI objects end with MPI, which must not be called now */
         return;
     }
     shim_partial_leave(c);
     shim_comm_put_later(c);
-    if (empty && shim.sessions)
+    if (empty && shim.process.sessions)
         shim.hooks.last_comm_gone();
 }
 
@@ -282,9 +282,9 @@ static bool stays(MPI_Comm comm)
 {
     bool does;
 
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     does = *find(comm, true) != NULL;
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     return does;
 }
 
@@ -293,7 +293,7 @@ static int on_delete(MPI_Comm argument, int keyval, void *value, void *extra)
     const MPI_Comm comm = (MPI_Comm)shim_abi_word((uintptr_t)argument);
 
     (void)keyval, (void)value, (void)extra;
-    if (comm == MPI_COMM_WORLD && atomic_load(&shim.finalizing))
+    if (comm == MPI_COMM_WORLD && atomic_load(&shim.process.finalizing))
         return MPI_SUCCESS; /* stays served until MPI_Finalize returns */
     if (!stays(comm))
         let_go(comm, false);
@@ -339,7 +339,7 @@ static bool is_attached(MPI_Comm comm, int keyval)
  * time. The key is freed at once and lives on with the attribute, so that no clean-up is needed. */
 bool shim_comm_attach(MPI_Comm comm)
 {
-    bool single = shim.sessions || atomic_load(&shim.finalizing);
+    bool single = shim.process.sessions || atomic_load(&shim.process.finalizing);
     int keyval;
     bool attached;
 
@@ -386,11 +386,11 @@ struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer)
     *outer = freeing_now;
     freeing_now = handle;
     if (c) {
-        pthread_mutex_lock(&shim.table_lock);
+        pthread_mutex_lock(&shim.table.lock);
         c->freeing = true;
         c->freer = pthread_self();
         note_bucket(shim_bucket_of(handle));
-        pthread_mutex_unlock(&shim.table_lock);
+        pthread_mutex_unlock(&shim.table.lock);
     }
     if (c)
         detach((MPI_Comm)handle);
@@ -402,13 +402,13 @@ static void keep(MPI_Comm comm)
 {
     struct shim_comm *c;
 
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     c = *find(comm, true);
     if (c) {
         c->freeing = false;
         note_bucket(shim_bucket_of((uintptr_t)comm));
     }
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     if (c)
         shim_comm_attach(comm);
 }
@@ -447,8 +447,8 @@ void shim_comm_bury(void)
     struct shim_comm *next, *c = take_out(MPI_COMM_WORLD, false, &empty);
 
     if (c)
-        push(&shim.ended, c);
-    for (c = atomic_exchange(&shim.ended, NULL); c; c = next) {
+        push(&shim.table.ended, c);
+    for (c = atomic_exchange(&shim.table.ended, NULL); c; c = next) {
         next = c->next;
         if (shim_list_remove(SHIM_PARTIAL, c))
             unreference(c);
@@ -487,14 +487,14 @@ static size_t all_served(struct shim_comm *list[MOST_SERVED])
 {
     size_t n = 0;
 
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     for (size_t b = 0; b < SHIM_BUCKETS; b++)
-        for (struct shim_comm *c = shim.buckets[b]; c && n < MOST_SERVED; c = c->next)
+        for (struct shim_comm *c = shim.table.buckets[b]; c && n < MOST_SERVED; c = c->next)
             if (c->state == SHIM_COMM_SERVED) {
                 c->refs++;
                 list[n++] = c;
             }
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     return n;
 }
 
@@ -520,11 +520,11 @@ void shim_comm_close_all(void)
     struct shim_comm *c;
 
     for (size_t i = 0; i < SHIM_BUCKETS; i++) {
-        pthread_mutex_lock(&shim.table_lock);
-        c = shim.buckets[i];
-        shim.buckets[i] = NULL;
+        pthread_mutex_lock(&shim.table.lock);
+        c = shim.table.buckets[i];
+        shim.table.buckets[i] = NULL;
         note_bucket(i);
-        pthread_mutex_unlock(&shim.table_lock);
+        pthread_mutex_unlock(&shim.table.lock);
         while (c) {
             struct shim_comm *next = c->next;
 
@@ -532,7 +532,7 @@ void shim_comm_close_all(void)
             c = next;
         }
     }
-    shim.known = 0;
+    shim.table.known = 0;
     shim_comm_sweep();
     shim_costs_forget();
 }

@@ -50,7 +50,8 @@ enum { SHIM_PRIVATES = 64 };
 struct shim_comm {
     struct shim_comm *next; /* in the bucket, or in the list of dropped entries */
     MPI_Comm handle;        /* handle of the application */
-    unsigned refs;          /* under table_lock: one for the table, one for each call in progress */
+    unsigned
+        refs; /* under the lock of the table: one for the table, one for each call in progress */
     _Atomic(enum shim_communicator) state; /* changes under `lock`; `status` is set before FAILED */
     uint64_t number;                       /* order of first contact */
 
@@ -70,8 +71,8 @@ struct shim_comm {
     uint64_t native_from;
     atomic_bool natively; /* the next call is such a call, and no taken-over call is waiting */
     atomic_bool freed;    /* the application has freed it */
-    /* under table_lock: `freer` is in MPI_Comm_free, and another thread may get the handle for a
-     * new communicator */
+    /* under the lock of the table: `freer` is in MPI_Comm_free, and another thread may get the
+     * handle for a new communicator */
     bool freeing;
     pthread_t freer;
 
@@ -88,7 +89,7 @@ struct shim_comm {
     struct ss_peers *peers;   /* the core's; NULL: ranks do not read each other's memory */
     struct ss_shared shared;  /* memory that all ranks share; zero: none */
     bool transport_open, rounds_open;
-    struct shim_comm *next_in[SHIM_LISTS]; /* under table_lock */
+    struct shim_comm *next_in[SHIM_LISTS]; /* under the lock of the table */
     bool costs_logged;                     /* DEBUG=info has logged the costs */
     bool costs_kept;
     atomic_int *reserved; /* counts here as one of the SHIM_PRIVATES; NULL: does not count */

@@ -15,11 +15,11 @@ void shim_tell_freed(const struct shim_comm *c)
 {
     double norm;
 
-    if (!shim.settings.topk || shim.rank != 0 || atomic_load(&shim.finalizing) ||
-        atomic_load(&shim.freed_logged) || !((norm = ss_comm_residual(c->core)) > 0))
+    if (!shim.settings.topk || shim.process.rank != 0 || atomic_load(&shim.process.finalizing) ||
+        atomic_load(&shim.table.freed_logged) || !((norm = ss_comm_residual(c->core)) > 0))
         return;
-    atomic_store(&shim.residuals_freed, true);
-    if (c->follows && !atomic_exchange(&shim.freed_logged, true))
+    atomic_store(&shim.table.residuals_freed, true);
+    if (c->follows && !atomic_exchange(&shim.table.freed_logged, true))
         shim_say(CFG_DEBUG_WARN,
                  "top-k: communicator \"%s\" was freed with residuals of norm %.3g, like another "
                  "one before: each time, what lossy calls have kept back is lost; keep one "
@@ -31,6 +31,7 @@ void shim_tell_held_back(struct ss_comm *comm)
 {
     char text[600];
 
-    if (shim.settings.topk && ss_comm_held_back(comm, text, sizeof text) > 0 && shim.rank == 0)
+    if (shim.settings.topk && ss_comm_held_back(comm, text, sizeof text) > 0 &&
+        shim.process.rank == 0)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }

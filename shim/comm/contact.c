@@ -108,7 +108,8 @@ static long long number_of(const struct shim_comm *c)
 {
     if (c->rank != 0)
         return LLONG_MAX;
-    return (long long)((shim.salt + atomic_fetch_add(&shim.numbers, 1)) & (UINT64_MAX >> 2));
+    return (long long)((shim.process.salt + atomic_fetch_add(&shim.table.numbers, 1)) &
+                       (UINT64_MAX >> 2));
 }
 
 /* Posts the reduction of all ranks' proposals. */
@@ -117,13 +118,13 @@ static int post_meeting(struct shim_comm *c, bool ok)
     uint64_t hashes[SHIM_SHARED];
     size_t rows[SHIM_SHARED];
 
-    c->proposal[SHIM_MEET_OK] = ok && !shim.left_out;
+    c->proposal[SHIM_MEET_OK] = ok && !shim.process.left_out;
     c->proposal[SHIM_MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
     c->proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
     c->proposal[SHIM_MEET_COSTS] = c->costs.known;
     c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
-    c->proposal[SHIM_MEET_NONBLOCKING] = shim.takes_requests && !atomic_load(&shim.callbacks);
-    c->proposal[SHIM_MEET_QUORUM] = c->rounds_open && !atomic_load(&shim.callbacks);
+    c->proposal[SHIM_MEET_NONBLOCKING] = shim.requests.taken && !atomic_load(&shim.callbacks.any);
+    c->proposal[SHIM_MEET_QUORUM] = c->rounds_open && !atomic_load(&shim.callbacks.any);
     c->proposal[SHIM_MEET_TRACE] = shim_clock_is_wanted();
     c->proposal[SHIM_MEET_NUMBER] = number_of(c);
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
@@ -302,7 +303,7 @@ static void open_private(struct shim_comm *c)
 /* Counts a private communicator of this process. Returns false if there are too many. */
 static bool reserve(struct shim_comm *c)
 {
-    c->reserved = c->at_creation ? &shim.privates_at_creation : &shim.privates;
+    c->reserved = c->at_creation ? &shim.table.privates_at_creation : &shim.table.privates;
     return atomic_fetch_add(c->reserved, 1) < SHIM_PRIVATES;
 }
 
@@ -311,7 +312,7 @@ static bool equip(struct shim_comm *c, bool ok)
 {
     c->costs = shim_costs_of(c->handle);
     ok = reserve(c) && ok && shim_comm_proves_abi();
-    if (ok && shim.serves_partial)
+    if (ok && shim.requests.partial)
         shim_partial_equip(c);
     if (ok) {
         ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
@@ -359,8 +360,8 @@ static bool examine(struct shim_comm *c)
         c->group = MPI_GROUP_NULL;
         return false;
     }
-    c->within_world =
-        shim.sessions || c->handle == MPI_COMM_WORLD || shim_comm_within_world(c->group, c->size);
+    c->within_world = shim.process.sessions || c->handle == MPI_COMM_WORLD ||
+                      shim_comm_within_world(c->group, c->size);
     if (!c->within_world && (c->at_creation || shim_abi.kind == SHIM_ABI_OPEN_MPI)) {
         shim_real.Group_free(&c->group);
         return false;
@@ -394,7 +395,7 @@ static void tell_refused(const struct shim_comm *c)
 
 int shim_comm_raise_settings(uintptr_t handle)
 {
-    if (!atomic_exchange(&shim.objects_to_settings, false))
+    if (!atomic_exchange(&shim.problems.objects, false))
         return MPI_SUCCESS;
     atomic_fetch_add(&shim.stats.errors, 1);
     return shim_raise((MPI_Comm)handle, SS_ERR_PROTOCOL,
@@ -421,8 +422,8 @@ static int make_contact(struct shim_comm *c, bool willing)
 {
     const bool attached = shim_comm_attach(c->handle);
     /* Inside MPI_Finalize, MPICH 4.0.2 waits for ever when it makes a communicator. */
-    const bool ok = willing && attached && !atomic_load(&shim.objects_to_settings) && !c->spare &&
-                    !atomic_load(&shim.finalizing);
+    const bool ok = willing && attached && !atomic_load(&shim.problems.objects) && !c->spare &&
+                    !atomic_load(&shim.process.finalizing);
     char text[700];
 
     c->status = examine(c) ? establish(c, ok) : SS_ERR_PEER;

@@ -4,14 +4,14 @@
 #include "shim/mpi/real.h"
 
 /* Returns the slot for the costs of a group: the one that holds them, or an empty one, or the one
- * unused for longest. Called under costs_lock. */
+ * unused for longest. Called under the lock of the costs. */
 static struct shim_costs *costs_slot(MPI_Group group, bool *found)
 {
-    struct shim_costs *oldest = &shim.costs[0];
+    struct shim_costs *oldest = &shim.costs.slots[0];
     int same;
 
     *found = true;
-    for (struct shim_costs *s = shim.costs; s < shim.costs + SHIM_COSTS; s++) {
+    for (struct shim_costs *s = shim.costs.slots; s < shim.costs.slots + SHIM_COSTS; s++) {
         if (s->last_used > 0 &&
             shim_real.Group_compare(group, (MPI_Group)s->group, &same) == MPI_SUCCESS &&
             same != MPI_UNEQUAL)
@@ -32,13 +32,13 @@ struct ss_costs shim_costs_of(MPI_Comm comm)
 
     if (shim_real.Comm_group(comm, &group) != MPI_SUCCESS)
         return costs;
-    pthread_mutex_lock(&shim.costs_lock);
+    pthread_mutex_lock(&shim.costs.lock);
     slot = costs_slot(group, &found);
     if (found) {
         costs = slot->costs;
-        slot->last_used = ++shim.costs_clock;
+        slot->last_used = ++shim.costs.clock;
     }
-    pthread_mutex_unlock(&shim.costs_lock);
+    pthread_mutex_unlock(&shim.costs.lock);
     shim_real.Group_free(&group);
     return costs;
 }
@@ -66,19 +66,19 @@ void shim_comm_keep_costs(struct shim_comm *c)
         return;
     c->costs_kept = true;
     tell_costs(c, &costs);
-    pthread_mutex_lock(&shim.costs_lock);
+    pthread_mutex_lock(&shim.costs.lock);
     slot = costs_slot(group, &found);
     had = slot->last_used > 0;
     old = (MPI_Group)slot->group;
-    *slot = (struct shim_costs){costs, (uintptr_t)group, ++shim.costs_clock};
-    pthread_mutex_unlock(&shim.costs_lock);
+    *slot = (struct shim_costs){costs, (uintptr_t)group, ++shim.costs.clock};
+    pthread_mutex_unlock(&shim.costs.lock);
     if (had)
         shim_real.Group_free(&old);
 }
 
 void shim_costs_forget(void)
 {
-    for (struct shim_costs *s = shim.costs; s < shim.costs + SHIM_COSTS; s++) {
+    for (struct shim_costs *s = shim.costs.slots; s < shim.costs.slots + SHIM_COSTS; s++) {
         MPI_Group group = (MPI_Group)s->group;
 
         if (s->last_used > 0)

@@ -5,27 +5,27 @@ enum { BATCH = 32 };
 
 void shim_list_add(enum shim_list l, struct shim_comm *comm)
 {
-    pthread_mutex_lock(&shim.table_lock);
+    pthread_mutex_lock(&shim.table.lock);
     comm->refs++;
-    comm->next_in[l] = shim.lists[l];
-    shim.lists[l] = comm;
-    pthread_mutex_unlock(&shim.table_lock);
-    atomic_fetch_add(&shim.list_count[l], 1);
+    comm->next_in[l] = shim.table.lists[l];
+    shim.table.lists[l] = comm;
+    pthread_mutex_unlock(&shim.table.lock);
+    atomic_fetch_add(&shim.table.list_count[l], 1);
 }
 
 bool shim_list_remove(enum shim_list l, struct shim_comm *comm)
 {
     struct shim_comm **link;
 
-    pthread_mutex_lock(&shim.table_lock);
-    for (link = &shim.lists[l]; *link && *link != comm; link = &(*link)->next_in[l])
+    pthread_mutex_lock(&shim.table.lock);
+    for (link = &shim.table.lists[l]; *link && *link != comm; link = &(*link)->next_in[l])
         ;
     bool listed = *link != NULL;
     if (listed)
         *link = comm->next_in[l];
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     if (listed)
-        atomic_fetch_sub(&shim.list_count[l], 1);
+        atomic_fetch_sub(&shim.table.list_count[l], 1);
     return listed;
 }
 
@@ -34,8 +34,8 @@ static size_t some(enum shim_list l, struct shim_comm **list, size_t skip)
 {
     size_t n = 0;
 
-    pthread_mutex_lock(&shim.table_lock);
-    for (struct shim_comm *c = shim.lists[l]; c && n < BATCH; c = c->next_in[l]) {
+    pthread_mutex_lock(&shim.table.lock);
+    for (struct shim_comm *c = shim.table.lists[l]; c && n < BATCH; c = c->next_in[l]) {
         if (skip > 0) {
             skip--;
             continue;
@@ -43,7 +43,7 @@ static size_t some(enum shim_list l, struct shim_comm **list, size_t skip)
         c->refs++;
         list[n++] = c;
     }
-    pthread_mutex_unlock(&shim.table_lock);
+    pthread_mutex_unlock(&shim.table.lock);
     return n;
 }
 

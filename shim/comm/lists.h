@@ -11,7 +11,7 @@ bool shim_list_remove(enum shim_list l, struct shim_comm *comm);
 
 static inline bool shim_list_is_empty(enum shim_list l)
 {
-    return atomic_load_explicit(&shim.list_count[l], memory_order_relaxed) == 0;
+    return atomic_load_explicit(&shim.table.list_count[l], memory_order_relaxed) == 0;
 }
 
 /* Calls `visit` for each communicator of the list, without a lock; those that come or go meanwhile

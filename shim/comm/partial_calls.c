@@ -18,30 +18,30 @@ void shim_partial_start(void)
 {
     int level = MPI_THREAD_SINGLE;
 
-    shim.serves_partial = shim.settings.quorum != SS_QUORUM_ALL && !shim.sessions &&
-                          shim_real.Query_thread(&level) == MPI_SUCCESS &&
-                          level == MPI_THREAD_MULTIPLE;
+    shim.requests.partial = shim.settings.quorum != SS_QUORUM_ALL && !shim.process.sessions &&
+                            shim_real.Query_thread(&level) == MPI_SUCCESS &&
+                            level == MPI_THREAD_MULTIPLE;
 }
 
 void shim_partial_equip(struct shim_comm *c)
 {
-    if (atomic_fetch_add(&shim.privates, 1) < SHIM_PRIVATES &&
+    if (atomic_fetch_add(&shim.table.privates, 1) < SHIM_PRIVATES &&
         shim_transport_open(&c->rounds, c->rank, c->size) == SS_OK)
         c->rounds_open = true;
     else
-        atomic_fetch_sub(&shim.privates, 1);
+        atomic_fetch_sub(&shim.table.privates, 1);
 }
 
 bool shim_partial_unequip(struct shim_comm *c)
 {
     c->rounds_open = false;
-    atomic_fetch_sub(&shim.privates, 1);
+    atomic_fetch_sub(&shim.table.privates, 1);
     return shim_transport_close(&c->rounds);
 }
 
 static void warn_off(const struct shim_comm *c)
 {
-    if (c->rank == 0 && !atomic_exchange(&shim.partial_off_logged, true))
+    if (c->rank == 0 && !atomic_exchange(&shim.problems.partial_off_logged, true))
         shim_say(CFG_DEBUG_WARN,
                  "communicator \"%s\": SPARSESHIM_QUORUM is off, every call waits for all ranks: "
                  "not every rank runs at MPI_THREAD_MULTIPLE, without callbacks, and with a "

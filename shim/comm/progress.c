@@ -205,7 +205,7 @@ static void wait_outside(void)
 
 void shim_progress_keep_out(void)
 {
-    atomic_store(&shim.callbacks, true);
+    atomic_store(&shim.callbacks.any, true);
     if (!atomic_exchange(&shim.watch.shut, true))
         shim_progress_bar();
 }
@@ -272,7 +272,7 @@ static void look(uint64_t *seen, long *pause)
 {
     bool moved;
 
-    if (!shim.own_thread) {
+    if (!shim.requests.own_thread) {
         uint64_t turns;
 
         rest(*pause);
@@ -289,7 +289,7 @@ static void look(uint64_t *seen, long *pause)
         *pause = LOOK_SOON;
     else if (*pause < LOOK_AFTER)
         *pause *= 2;
-    if (shim.own_thread && !moved)
+    if (shim.requests.own_thread && !moved)
         rest(LOOK_SOON);
 }
 
@@ -347,7 +347,7 @@ static void look_at_rounds(uint64_t *seen, struct thrift *thrift)
     for (int i = 0; i < IDLE_STEPS && take_part(&under_way); i++)
         ;
     turns = atomic_load(&shim.watch.turns);
-    if (!shim_progress_idle() && (shim.own_thread || turns == *seen))
+    if (!shim_progress_idle() && (shim.requests.own_thread || turns == *seen))
         moved = burst();
     *seen = atomic_load(&shim.watch.turns);
     rest((under_way || moved) && seldom > LOOK_SOON ? LOOK_SOON : seldom);
@@ -361,8 +361,8 @@ static bool called(void)
     pthread_mutex_lock(&shim.watch.lock);
     shim.watch.asleep = true;
     atomic_store(&shim.watch.wanted, true);
-    while (!shim.watch.stop && atomic_load(&shim.list_count[SHIM_ACTIVE]) == 0 &&
-           atomic_load(&shim.list_count[SHIM_PARTIAL]) == 0)
+    while (!shim.watch.stop && atomic_load(&shim.table.list_count[SHIM_ACTIVE]) == 0 &&
+           atomic_load(&shim.table.list_count[SHIM_PARTIAL]) == 0)
         pthread_cond_wait(&shim.watch.called, &shim.watch.lock);
     shim.watch.asleep = false;
     atomic_store(&shim.watch.wanted, false);
@@ -416,7 +416,7 @@ static void *watch(void *unused)
                 look_at_rounds(&seen, &thrift);
             } else if (shim_progress_idle()) {
                 idle++;
-                rest(shim.own_thread ? LOOK_SOON : LOOK_AFTER);
+                rest(shim.requests.own_thread ? LOOK_SOON : LOOK_AFTER);
             } else {
                 idle = 0;
                 look(&seen, &pause);

@@ -101,15 +101,15 @@ bool shim_comm_proves_abi(void)
         return true;
     pthread_mutex_lock(&lock);
     if (proof == UNKNOWN) {
-        MPI_Comm alone = shim.sessions ? MPI_COMM_NULL : shim_comm_make_probe();
+        MPI_Comm alone = shim.process.sessions ? MPI_COMM_NULL : shim_comm_make_probe();
 
-        if (shim.sessions || alone != MPI_COMM_NULL)
+        if (shim.process.sessions || alone != MPI_COMM_NULL)
             proof = prove(alone) ? HOLDS : FAILS;
         if (proof == FAILS)
             shim_say(CFG_DEBUG_WARN,
                      "the MPI library does not work as its binary interface says, so that calls "
                      "pass through: %s",
-                     shim.library);
+                     shim.library.text);
         if (alone != MPI_COMM_NULL)
             shim_real.Comm_free(&alone);
     }

@@ -26,7 +26,7 @@ EXPORT __typeof__(sparseshim_1_read_residual) sparseshim_1_read_residual;
 static bool is_active(void)
 {
     return shim_prepare() && shim.settings.topk &&
-           !(atomic_load(&shim.finalized) && shim.known == 0);
+           !(atomic_load(&shim.process.finalized) && shim.table.known == 0);
 }
 
 static uint64_t bits_of(double number)

@@ -19,7 +19,7 @@ static bool concerns_us(void)
 
 bool shim_threads_may_come(void)
 {
-    return atomic_load(&shim.privates) > 0 || shim_asked_for_requests();
+    return atomic_load(&shim.table.privates) > 0 || shim_asked_for_requests();
 }
 
 /* Returns true if the environment chooses an MPICH algorithm that may reduce in any thread: "nb"
@@ -41,16 +41,17 @@ static bool algorithm_is_chosen(void)
 
 static void note_operator(void)
 {
-    if (!concerns_us() || atomic_exchange(&shim.operators, true))
+    if (!concerns_us() || atomic_exchange(&shim.callbacks.operators, true))
         return;
-    atomic_store(&shim.callbacks, true);
+    atomic_store(&shim.callbacks.any, true);
     if (algorithm_is_chosen())
         shim_progress_keep_out();
 }
 
 void shim_callbacks_operator(uintptr_t op)
 {
-    if (shim_is_own_operator(op) && !atomic_load_explicit(&shim.operators, memory_order_relaxed))
+    if (shim_is_own_operator(op) &&
+        !atomic_load_explicit(&shim.callbacks.operators, memory_order_relaxed))
         note_operator();
 }
 
@@ -66,22 +67,22 @@ int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *o
  * during which no thread of the shim exists. */
 static void remember(int keyval, bool on_comms)
 {
-    int i = atomic_fetch_add(&shim.keyval_count, 1);
+    int i = atomic_fetch_add(&shim.callbacks.keyval_count, 1);
 
     if (i < SHIM_KEYVALS)
-        shim.keyvals[i] = keyval;
+        shim.callbacks.keyvals[i] = keyval;
     else if (on_comms)
-        atomic_store(&shim.deleters, true);
+        atomic_store(&shim.callbacks.deleters, true);
     else
         shim_progress_keep_out();
 }
 
 static bool is_remembered(int keyval)
 {
-    int n = atomic_load_explicit(&shim.keyval_count, memory_order_relaxed);
+    int n = atomic_load_explicit(&shim.callbacks.keyval_count, memory_order_relaxed);
 
     for (int i = 0; i < n && i < SHIM_KEYVALS; i++)
-        if (shim.keyvals[i] == keyval)
+        if (shim.callbacks.keyvals[i] == keyval)
             return concerns_us();
     return false;
 }
@@ -110,9 +111,9 @@ int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, i
     int err;
 
     if (ours && (copies || (deletes && (inherited || !on_comms))))
-        atomic_store(&shim.callbacks, true);
+        atomic_store(&shim.callbacks.any, true);
     if (ours && deletes && inherited && on_comms)
-        atomic_store(&shim.deleters, true);
+        atomic_store(&shim.callbacks.deleters, true);
     err = next(copy, delete, keyval, extra);
     if (ours && deletes && err == MPI_SUCCESS && keyval)
         remember(*keyval, on_comms);
@@ -123,8 +124,8 @@ void shim_fortran_key(bool has_callbacks)
 {
     if (!concerns_us() || !has_callbacks)
         return;
-    atomic_store(&shim.callbacks, true);
-    atomic_store(&shim.deleters, true);
+    atomic_store(&shim.callbacks.any, true);
+    atomic_store(&shim.callbacks.deleters, true);
 }
 
 int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value)
@@ -132,7 +133,7 @@ int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *valu
     const MPI_Comm handle = (MPI_Comm)shim_abi_word(comm);
 
     if (handle != MPI_COMM_SELF && handle != MPI_COMM_WORLD && is_remembered(keyval))
-        atomic_store(&shim.deleters, true);
+        atomic_store(&shim.callbacks.deleters, true);
     return next(comm, keyval, value);
 }
 
@@ -156,7 +157,7 @@ static int on_end(MPI_Comm comm, int keyval, void *value, void *extra)
 /* Returns true if code of the program may run when the communicator ends. */
 static bool runs_code(MPI_Comm comm)
 {
-    return atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us() &&
+    return atomic_load_explicit(&shim.callbacks.deleters, memory_order_relaxed) && concerns_us() &&
            shim_threads_may_come() && shim_is_communicator((uintptr_t)comm);
 }
 
@@ -169,7 +170,7 @@ static int bar_until_end(MPI_Comm comm)
     shim_progress_bar();
     if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_end, &keyval, NULL) != MPI_SUCCESS ||
         shim_real.Comm_set_attr(comm, keyval, NULL) != MPI_SUCCESS)
-        atomic_store(&shim.callbacks, true); /* for the rest of the job */
+        atomic_store(&shim.callbacks.any, true); /* for the rest of the job */
     return keyval;
 }
 
@@ -192,7 +193,7 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
     uintptr_t handle, outer;
     int err, keyval = SHIM_NO_KEY;
 
-    if (atomic_load(&shim.phase) != SHIM_READY || !comm || !shim_is_own_process())
+    if (atomic_load(&shim.process.phase) != SHIM_READY || !comm || !shim_is_own_process())
         return next(comm);
     handle = shim_abi_load(comm);
     if (shim_learns())

@@ -4,7 +4,8 @@
 
 #include "shim/mpi/state.h"
 
-/* shim/entry/route.c: handles a call that is not below min_fast. Returns an MPI error code. */
+/* shim/entry/route.c: handles a call that is not below shim.fast.count. Returns an MPI error code.
+ */
 int shim_allreduce(const struct shim_call *call);
 int shim_iallreduce(const struct shim_call *call, void *request);
 

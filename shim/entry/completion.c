@@ -6,8 +6,8 @@
 static inline bool is_complete(const void *requests)
 {
     be_ready();
-    return atomic_load_explicit(&shim.request_count, memory_order_relaxed) == 0 ||
-           !shim.polls_requests || !requests || !shim_is_own_process();
+    return atomic_load_explicit(&shim.requests.count, memory_order_relaxed) == 0 ||
+           !shim.requests.polled || !requests || !shim_is_own_process();
 }
 
 static const void *at(const void *requests, int i)

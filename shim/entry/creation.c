@@ -46,10 +46,10 @@ static struct creation begin(const char *name, uintptr_t comm, enum makers maker
         return c;
     operation = (struct operation){name, comm};
     if (makers == SOME)
-        c.willing = atomic_fetch_add(&shim.made_by_some, 1) < SHIM_CREATIONS;
+        c.willing = atomic_fetch_add(&shim.table.made_by_some, 1) < SHIM_CREATIONS;
     if (makers == SOME || shim_comm_count_creation(shim_abi_word(comm), &c.number))
         c.made = made;
-    if (c.made && shim.hides_errors) {
+    if (c.made && shim.library.hides_errors) {
         c.before = shim_abi_load(made);
         shim_abi_store(made, NOT_STORED);
     }
@@ -65,7 +65,7 @@ static bool is_made(const struct creation *c, int err)
     if (!c->made)
         return false;
     made = shim_abi_load(c->made);
-    if (shim.hides_errors && made == NOT_STORED) {
+    if (shim.library.hides_errors && made == NOT_STORED) {
         shim_abi_store(c->made, c->before);
         return false;
     }

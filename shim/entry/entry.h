@@ -68,7 +68,7 @@ SHIM_WRAPPED_INNER(SHIM_EXPORT_INNER)
 /* Prepares the shim at the first call. Later calls make no system call before they are checked. */
 static inline void be_ready(void)
 {
-    if (atomic_load_explicit(&shim.phase, memory_order_acquire) == SHIM_NEW)
+    if (atomic_load_explicit(&shim.process.phase, memory_order_acquire) == SHIM_NEW)
         shim_prepare();
 }
 
@@ -91,7 +91,7 @@ static inline bool from_fortran(const void *caller)
 
 static inline bool below(int64_t count)
 {
-    return count < atomic_load_explicit(&shim.min_fast, memory_order_acquire);
+    return count < atomic_load_explicit(&shim.fast.count, memory_order_acquire);
 }
 
 static inline bool is_small(int64_t count, const void *send, const void *recv, uintptr_t comm)
@@ -124,7 +124,7 @@ static inline bool is_small_there(int64_t count, const void *send, const void *r
 /* Returns true for a small nonblocking call, unless its operator may be the application's. */
 static inline bool ibelow(int64_t count, uintptr_t op)
 {
-    int64_t least = atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire);
+    int64_t least = atomic_load_explicit(&shim.fast.nonblocking, memory_order_acquire);
 
     return count < least && (least == INT64_MAX || shim_is_predefined(op));
 }
@@ -138,7 +138,7 @@ static inline bool ibelow(int64_t count, uintptr_t op)
  * MIN_COUNT words of 4 bytes together; UNMET; or 0 if it is not known without a lock. */
 static inline uint64_t slice_limit(int64_t count, uintptr_t comm)
 {
-    const uint64_t least = atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
+    const uint64_t least = atomic_load_explicit(&shim.fast.slice, memory_order_acquire);
     uint64_t content, ranks;
 
     comm = shim_abi_word(comm);
@@ -172,29 +172,27 @@ static inline bool is_few(int64_t words, uintptr_t type, uint64_t limit)
  * into the handle's bucket. */
 static inline bool is_unmet(int64_t count, uintptr_t comm)
 {
-    return count >> 31 == 0 &&
-           atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire) > 0 &&
+    return count >> 31 == 0 && atomic_load_explicit(&shim.fast.slice, memory_order_acquire) > 0 &&
            !shim_has_entry(shim_abi_word(comm));
 }
 
 /* Returns true for slices below MIN_COUNT on a communicator with an entry. */
 static inline bool is_little_there(int64_t count, uintptr_t type, uintptr_t comm)
 {
-    return count >> 31 == 0 &&
-           atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire) > 0 &&
+    return count >> 31 == 0 && atomic_load_explicit(&shim.fast.slice, memory_order_acquire) > 0 &&
            shim_is_little_there(count, shim_abi_word(type), shim_abi_word(comm));
 }
 
 /* Returns true if nothing is served. */
 static inline bool all_pass(void)
 {
-    return atomic_load_explicit(&shim.min_fast, memory_order_acquire) == INT64_MAX;
+    return atomic_load_explicit(&shim.fast.count, memory_order_acquire) == INT64_MAX;
 }
 
 /* Returns true if no nonblocking call is served. */
 static inline bool all_ipass(void)
 {
-    return atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire) == INT64_MAX;
+    return atomic_load_explicit(&shim.fast.nonblocking, memory_order_acquire) == INT64_MAX;
 }
 
 #endif

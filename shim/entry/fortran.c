@@ -118,7 +118,7 @@ bool shim_is_of_fortran(const void *caller)
 /* Returns true if no PMPI name is served. */
 static inline bool others_pass(void)
 {
-    return atomic_load_explicit(&shim.phase, memory_order_acquire) != SHIM_NEW &&
+    return atomic_load_explicit(&shim.process.phase, memory_order_acquire) != SHIM_NEW &&
            shim_abi.kind != SHIM_ABI_OPEN_MPI;
 }
 

@@ -38,7 +38,7 @@ SHIM_WRAPPED_OPTIONAL(HEARD)
 static bool may_reduce(void)
 {
     be_ready();
-    return atomic_load_explicit(&shim.operators, memory_order_relaxed);
+    return atomic_load_explicit(&shim.callbacks.operators, memory_order_relaxed);
 }
 
 int MPI_Start(void *request)

@@ -49,7 +49,7 @@ static void tell_full(void)
 {
     static bool told;
 
-    if (!told && shim.rank == 0)
+    if (!told && shim.process.rank == 0)
         shim_say(CFG_DEBUG_WARN,
                  "MODE=learn: the program has made more than %d communicators; calls on further "
                  "ones are not recorded",
@@ -84,7 +84,7 @@ static uint64_t members(MPI_Comm comm, int size)
 
     if (shim_real.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return 0;
-    if (shim.sessions || shim_real.Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
+    if (shim.process.sessions || shim_real.Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return hash;
     if (shim_real.Comm_group(comm, &group) == MPI_SUCCESS) {
         for (int r = 0; r < size; r++) {
@@ -143,7 +143,8 @@ void shim_learn_forget(uintptr_t comm)
 
 static void give_up(const char *why)
 {
-    shim_say(CFG_DEBUG_WARN, "MODE=learn: rank %d records no further calls: %s", shim.rank, why);
+    shim_say(CFG_DEBUG_WARN, "MODE=learn: rank %d records no further calls: %s", shim.process.rank,
+             why);
     if (the.fd > 0)
         close(the.fd);
     the.fd = -1;
@@ -172,8 +173,9 @@ static void append_job(void)
     char text[256];
     struct cfg_row row;
 
-    snprintf(text, sizeof text, "rank %d\nranks %d\nhost %016llx\nprogram %s\n", shim.rank,
-             shim.ranks, (unsigned long long)shim_comm_host(shim.rank < 0 ? 0 : shim.rank),
+    snprintf(text, sizeof text, "rank %d\nranks %d\nhost %016llx\nprogram %s\n", shim.process.rank,
+             shim.process.ranks,
+             (unsigned long long)shim_comm_host(shim.process.rank < 0 ? 0 : shim.process.rank),
              program_invocation_short_name);
     append_text(SS_LEARN_TEXT, text);
     for (size_t i = 0; cfg_row(shim.cfg, i, &row); i++) {
@@ -292,7 +294,7 @@ static int pass_left(const struct shim_call *call, void *request)
 {
     static atomic_bool told;
 
-    if (shim.rank == 0 && !atomic_exchange(&told, true))
+    if (shim.process.rank == 0 && !atomic_exchange(&told, true))
         shim_say(CFG_DEBUG_WARN,
                  "MODE=learn: sums of buffers in device memory are not recorded, since the MPI "
                  "library is CUDA-aware and gets them as they are; with SPARSESHIM_DEVICE=cuda "

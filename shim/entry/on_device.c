@@ -16,7 +16,7 @@ static const char *name_of(const struct shim_call *call)
 
 int shim_refuse_nonblocking(const struct shim_call *call)
 {
-    const bool own = atomic_load_explicit(&shim.callbacks, memory_order_relaxed);
+    const bool own = atomic_load_explicit(&shim.callbacks.any, memory_order_relaxed);
     char text[400];
 
     if (shim_learns())

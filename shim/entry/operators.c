@@ -67,12 +67,12 @@ int shim_own_reduction(const struct shim_call *call, int reason, void *request)
     shim_callbacks_operator(call->op);
     if (!request || call->on_device || !shim_threads_may_come())
         return post(call, reason, request);
-    shim_job_start_if_up();       /* takes_requests is known after this */
+    shim_job_start_if_up();       /* requests.taken is known after this */
     if (!shim_takes_requests()) { /* there may be partial calls */
         shim_progress_keep_out();
         return post(call, reason, request);
     }
-    if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
+    if (atomic_load_explicit(&shim.table.dropped, memory_order_relaxed))
         shim_comm_sweep();
     comm = shim_comm_get(call->comm);
     if (!comm || comm->state != SHIM_COMM_SERVED || !comm->nonblocking)
@@ -95,7 +95,8 @@ void shim_own_start(void)
 
 int shim_op_free(shim_op_free_fn *next, void *op)
 {
-    if (op && atomic_load(&shim.own_waiting) > 0 && shim_is_own_operator(shim_abi_load(op)))
+    if (op && atomic_load(&shim.callbacks.own_waiting) > 0 &&
+        shim_is_own_operator(shim_abi_load(op)))
         return shim_own_op_free(next, op);
     return next(op);
 }

@@ -25,7 +25,7 @@ static bool is_of_mpich(void)
     static const char *const family[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
 
     for (size_t i = 0; i < sizeof family / sizeof *family; i++)
-        if (strstr(shim.library, family[i]))
+        if (strstr(shim.library.text, family[i]))
             return true;
     return false;
 }
@@ -34,7 +34,7 @@ static bool is_of_mpich(void)
 static bool library_hides_errors(void)
 {
     static const char label[] = "MPICH Version:";
-    const char *at = strstr(shim.library, label);
+    const char *at = strstr(shim.library.text, label);
 
     return at && atoi(at + sizeof label - 1) >= 5;
 }
@@ -74,12 +74,12 @@ static const struct ss_rules *rules_of(const char *name, const char *text, bool 
 static void prepare_rules(void)
 {
     struct ss_tensor_settings *t = &shim.settings.tensors;
-    size_t size = sizeof shim.rule_problem[0];
+    size_t size = sizeof shim.problems.rules[0];
 
     ss_registry_init(&shim.registry);
     t->registry = &shim.registry;
-    t->include = rules_of("REGISTER", shim.options.include, true, shim.rule_problem[0], size);
-    t->exclude = rules_of("EXCLUDE", shim.options.exclude, false, shim.rule_problem[1], size);
+    t->include = rules_of("REGISTER", shim.options.include, true, shim.problems.rules[0], size);
+    t->exclude = rules_of("EXCLUDE", shim.options.exclude, false, shim.problems.rules[1], size);
 }
 
 /* Returns a count as a number of elements from 1 on. */
@@ -109,9 +109,9 @@ static size_t host_memory(void)
  * MPI runs. */
 static void ask_system(void)
 {
-    shim.host_memory = host_memory();
-    if (!getcwd(shim.start_directory, sizeof shim.start_directory))
-        shim.start_directory[0] = '\0';
+    shim.process.memory = host_memory();
+    if (!getcwd(shim.report.start_directory, sizeof shim.report.start_directory))
+        shim.report.start_directory[0] = '\0';
     if (shim.options.device != CFG_DEVICE_CPU)
         shim_memory_find();
     if (shim.settings.topk || shim_learns())
@@ -127,10 +127,11 @@ static bool prepare_settings(void)
     shim.settings = shim_settings_of(shim.cfg, &shim.options);
     prepare_rules();
     prepare_counts();
-    shim.left_out = cfg_misread_policy(shim.cfg) || !shim_program_is_served(shim.options.programs);
+    shim.process.left_out =
+        cfg_misread_policy(shim.cfg) || !shim_program_is_served(shim.options.programs);
     ss_stats_init(&shim.stats, shim_now());
     shim.stats.timed = shim.options.report != CFG_REPORT_OFF || shim.settings.observe;
-    shim.start_unix = (int64_t)time(NULL);
+    shim.report.start_unix = (int64_t)time(NULL);
     shim_report_prepare();
     return true;
 }
@@ -140,7 +141,7 @@ static bool prepare_settings(void)
 static bool is_old_open_mpi(void)
 {
     static const char label[] = "Open MPI v";
-    const char *at = strstr(shim.library, label);
+    const char *at = strstr(shim.library.text, label);
 
     return at && atoi(at + sizeof label - 1) < 4;
 }
@@ -148,7 +149,7 @@ static bool is_old_open_mpi(void)
 static void set_open_mpi(void)
 {
     if (is_old_open_mpi())
-        refuse("this MPI library is not served: ", shim.library);
+        refuse("this MPI library is not served: ", shim.library.text);
     else if (!shim_real_set_open_mpi())
         refuse("the MPI library lacks ", "a symbol of Open MPI");
 }
@@ -159,19 +160,20 @@ static bool find_abi(void)
 {
     const int major = shim_real_abi_version();
 
-    shim_real_library(shim.library, sizeof shim.library);
-    shim.library[strcspn(shim.library, "\n")] = '\0';
+    shim_real_library(shim.library.text, sizeof shim.library.text);
+    shim.library.text[strcspn(shim.library.text, "\n")] = '\0';
     if (major == 1)
         shim_abi_set(SHIM_ABI_STANDARD);
     else if (major > 1 || shim_real_is_named_abi())
-        refuse("this version of the standard MPI ABI (libmpi_abi) is not known: ", shim.library);
+        refuse("this version of the standard MPI ABI (libmpi_abi) is not known: ",
+               shim.library.text);
     else if (shim_real_is_open_mpi())
         set_open_mpi();
     else if (is_of_mpich())
         shim_abi_set(SHIM_ABI_MPICH);
     else
         refuse("this MPI library is not served: ",
-               shim.library[0] ? shim.library : "(no version text)");
+               shim.library.text[0] ? shim.library.text : "(no version text)");
     return shim_abi.kind != SHIM_ABI_NONE;
 }
 
@@ -200,7 +202,7 @@ static enum shim_phase look_around(void)
         return SHIM_NEW;
     shim_own_process();
     clock_gettime(CLOCK_MONOTONIC, &now);
-    shim.start_second = now.tv_sec;
+    shim.process.start_second = now.tv_sec;
     if (cfg_disabled() || !prepare_settings())
         return SHIM_PASS;
     if (cfg_turned_off(shim.cfg))
@@ -214,8 +216,8 @@ static enum shim_phase look_around(void)
         return SHIM_PASS;
     shim.hooks =
         (struct shim_hooks){shim_job_pause, shim_task_step, shim_task_leave, shim_trace_flush};
-    shim.hides_errors = library_hides_errors();
-    shim.salt = make_salt();
+    shim.library.hides_errors = library_hides_errors();
+    shim.process.salt = make_salt();
     lacking = shim_real_find_pmpi();
     if (lacking) {
         refuse("the MPI library lacks ", lacking);
@@ -239,8 +241,8 @@ static enum shim_phase prepare(void)
 
 static void pass_at_once(int64_t blocking, int64_t nonblocking)
 {
-    atomic_store(&shim.min_fast_nonblocking, nonblocking);
-    atomic_store(&shim.min_fast, blocking);
+    atomic_store(&shim.fast.nonblocking, nonblocking);
+    atomic_store(&shim.fast.count, blocking);
 }
 
 static void pass_small_at_once(void)
@@ -251,14 +253,14 @@ static void pass_small_at_once(void)
 
 bool shim_prepare(void)
 {
-    int phase = atomic_load_explicit(&shim.phase, memory_order_acquire);
+    int phase = atomic_load_explicit(&shim.process.phase, memory_order_acquire);
 
     if (phase == SHIM_NEW) {
-        pthread_mutex_lock(&shim.start_lock);
-        phase = atomic_load(&shim.phase);
+        pthread_mutex_lock(&shim.process.start_lock);
+        phase = atomic_load(&shim.process.phase);
         if (phase == SHIM_NEW) {
             phase = (int)prepare();
-            atomic_store(&shim.phase, phase);
+            atomic_store(&shim.process.phase, phase);
             if (phase == SHIM_PASS ||
                 (phase == SHIM_READY && shim.options.device == CFG_DEVICE_CPU))
                 shim_memory_ignore();
@@ -267,7 +269,7 @@ bool shim_prepare(void)
             else if (phase == SHIM_READY && !shim_calls_are_counted())
                 pass_small_at_once();
         }
-        pthread_mutex_unlock(&shim.start_lock);
+        pthread_mutex_unlock(&shim.process.start_lock);
     }
     return phase == SHIM_READY && shim_is_own_process();
 }

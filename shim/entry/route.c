@@ -67,7 +67,7 @@ static void note_small(const struct shim_call *call, bool nonblocking)
     enum ss_type type;
     enum ss_op op;
 
-    if (call->count > 0 && (!nonblocking || shim.takes_requests) &&
+    if (call->count > 0 && (!nonblocking || shim.requests.taken) &&
         shim_operation(call, &type, &op) && shim_buffers(call, type))
         *call->small =
             (struct shim_small){(uint64_t)call->count, (uint64_t)call->count * ss_type_size(type)};
@@ -109,7 +109,7 @@ struct shim_verdict shim_route_allreduce(const struct shim_call *call, const voi
         return shim_pass_because(SS_WHY_NONBLOCKING);
     if (shim.stats.timed)
         ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(v.type));
-    if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
+    if (atomic_load_explicit(&shim.table.dropped, memory_order_relaxed))
         shim_comm_sweep();
     v.comm = shim_comm_met(call->comm);
     return v.comm ? shim_route_on(call, v.comm, v.type, v.op, request) : v;

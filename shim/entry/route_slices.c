@@ -114,7 +114,7 @@ struct shim_verdict shim_route_slices(const struct shim_call *call, const void *
         return shim_pass_because(SS_WHY_LEARN);
     if (request && !shim_takes_requests())
         return shim_pass_because(SS_WHY_NONBLOCKING);
-    if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
+    if (atomic_load_explicit(&shim.table.dropped, memory_order_relaxed))
         shim_comm_sweep();
     v.comm = shim_comm_met(call->comm);
     if (!v.comm)

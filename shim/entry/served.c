@@ -12,7 +12,7 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 {
     int size = 0;
 
-    return err != 0 || shim.comm_size(shim_abi_word(comm), &size) != 0 || size < 2 ||
+    return err != 0 || shim.library.comm_size(shim_abi_word(comm), &size) != 0 || size < 2 ||
            shim_is_little(count, shim_abi_word(type), size);
 }
 

@@ -33,7 +33,7 @@ bool shim_asked_for_requests(void)
 
 static bool raises(void)
 {
-    return shim_prepare() && !shim.left_out &&
+    return shim_prepare() && !shim.process.left_out &&
            (shim.settings.quorum != SS_QUORUM_ALL || shim_asked_for_requests());
 }
 
@@ -46,7 +46,7 @@ static int initialized(int err)
         return err;
     if (shim.options.device != CFG_DEVICE_CPU)
         (void)shim_asks_devices();
-    if (!shim_asked_for_requests() || atomic_exchange(&shim.met_world, true))
+    if (!shim_asked_for_requests() || atomic_exchange(&shim.table.met_world, true))
         return err;
     shim_job_start_if_up();
     return shim_comm_contact_at_creation((uintptr_t)MPI_COMM_WORLD, 0, true);
@@ -55,7 +55,7 @@ static int initialized(int err)
 static void remember(int err, int level, int provided)
 {
     if (err == MPI_SUCCESS)
-        shim.thread_level = level < provided ? level : provided;
+        shim.process.thread_level = level < provided ? level : provided;
 }
 
 /* Returns the level that Open MPI's MPI_Init gives. */
@@ -117,7 +117,7 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
     err = next(argc, argv, MPI_THREAD_MULTIPLE, &got);
     remember(err, required, got);
     if (err == MPI_SUCCESS)
-        *provided = shim.thread_level;
+        *provided = shim.process.thread_level;
     return initialized(err);
 }
 
@@ -127,20 +127,20 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
  * does not matter. */
 int shim_finalize(shim_finalize_fn *next)
 {
-    bool ours = atomic_load(&shim.phase) == SHIM_READY && shim_is_own_process();
+    bool ours = atomic_load(&shim.process.phase) == SHIM_READY && shim_is_own_process();
     int err;
 
     if (ours) {
         shim_progress_end();
         shim_partial_end();
         shim_report_before_end();
-        atomic_store(&shim.finalizing, true);
+        atomic_store(&shim.process.finalizing, true);
     }
     err = next();
     if (ours) {
         shim_comm_bury();
-        atomic_store(&shim.finalizing, false);
-        atomic_store(&shim.finalized, err == MPI_SUCCESS);
+        atomic_store(&shim.process.finalizing, false);
+        atomic_store(&shim.process.finalized, err == MPI_SUCCESS);
     }
     return err;
 }
@@ -149,7 +149,7 @@ int shim_query_thread(shim_query_thread_fn *next, int *provided)
 {
     const int err = next(provided);
 
-    if (err == MPI_SUCCESS && shim.thread_level >= 0)
-        *provided = shim.thread_level;
+    if (err == MPI_SUCCESS && shim.process.thread_level >= 0)
+        *provided = shim.process.thread_level;
     return err;
 }

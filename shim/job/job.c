@@ -30,14 +30,14 @@ static long ranks_here(void)
         if (n > 0)
             return n;
     }
-    return shim.ranks > 0 ? shim.ranks : 1;
+    return shim.process.ranks > 0 ? shim.process.ranks : 1;
 }
 
 static size_t memory_limit(void)
 {
     if (shim.options.max_memory > 0)
         return (size_t)shim.options.max_memory;
-    return shim.host_memory / 4 / (size_t)ranks_here();
+    return shim.process.memory / 4 / (size_t)ranks_here();
 }
 
 /* Warns once of processes that the mpirun of another MPI library has started, so that each is a job
@@ -49,7 +49,7 @@ static void warn_of_singletons(void)
     } launchers[] = {{"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "Open MPI's"},
                      {"PMI_SIZE", "OMPI_COMM_WORLD_RANK", "MPICH's"}};
 
-    if (shim.sessions || shim.ranks != 1 || ss_launcher_rank() > 0)
+    if (shim.process.sessions || shim.process.ranks != 1 || ss_launcher_rank() > 0)
         return;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         long started = ss_environment_number(launchers[i].size, 1);
@@ -58,15 +58,15 @@ static void warn_of_singletons(void)
             shim_say(CFG_DEBUG_WARN,
                      "%s mpirun has started %ld processes of this program, and each is a job of "
                      "one rank under %s: start it by the mpirun of its own MPI library",
-                     launchers[i].whose, started, shim.library);
+                     launchers[i].whose, started, shim.library.text);
     }
 }
 
 /* Warns on rank 0 that MODE=topk has no rule. */
 static void tell_no_rule(void)
 {
-    if (shim.rank == 0 && shim.settings.topk && !shim.settings.tensors.include &&
-        !shim.rule_problem[0][0])
+    if (shim.process.rank == 0 && shim.settings.topk && !shim.settings.tensors.include &&
+        !shim.problems.rules[0][0])
         shim_say(CFG_DEBUG_WARN,
                  "MODE=topk makes nothing lossy: SPARSESHIM_REGISTER is empty; 'sparseshim learn' "
                  "finds the gradients of a program and writes the rules");
@@ -80,13 +80,13 @@ static bool tell_problems(void)
 
     for (size_t i = 0; (problem = cfg_problem(shim.cfg, i, &fatal)); i++) {
         any = any || fatal;
-        if (shim.rank == 0)
+        if (shim.process.rank == 0)
             shim_say(CFG_DEBUG_WARN, "%s", problem);
     }
     for (int i = 0; i < 2; i++) {
-        any = any || shim.rule_problem[i][0];
-        if (shim.rank == 0 && shim.rule_problem[i][0])
-            shim_say(CFG_DEBUG_WARN, "%s", shim.rule_problem[i]);
+        any = any || shim.problems.rules[i][0];
+        if (shim.process.rank == 0 && shim.problems.rules[i][0])
+            shim_say(CFG_DEBUG_WARN, "%s", shim.problems.rules[i]);
     }
     return any;
 }
@@ -96,7 +96,7 @@ static bool tell_problems(void)
  * communicators of sessions. */
 static void job_end(void)
 {
-    MPI_Comm single = (MPI_Comm)shim.single;
+    MPI_Comm single = (MPI_Comm)shim.library.single;
 
     shim_report(true, true);
     shim_clock_part();
@@ -105,9 +105,9 @@ static void job_end(void)
     shim_costs_forget();
     shim_pairs_forget();
     shim_comm_end_keys();
-    if (shim.single != 0 && single != MPI_COMM_NULL)
+    if (shim.library.single != 0 && single != MPI_COMM_NULL)
         shim_real.Comm_free(&single);
-    shim.single = 0;
+    shim.library.single = 0;
     shim_log_close();
 }
 
@@ -140,20 +140,20 @@ static void start_requests(void)
 
     if (shim.options.progress != CFG_PROGRESS_OFF && shim.options.mode != CFG_MODE_LEARN &&
         shim_real.Query_thread(&level) == MPI_SUCCESS)
-        shim.takes_requests = level == MPI_THREAD_MULTIPLE;
-    shim.polls_requests = shim.takes_requests && !shim_real_grequest_start;
-    if (!shim.takes_requests)
+        shim.requests.taken = level == MPI_THREAD_MULTIPLE;
+    shim.requests.polled = shim.requests.taken && !shim_real_grequest_start;
+    if (!shim.requests.taken)
         shim_requests_pass();
-    shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;
+    shim.requests.own_thread = shim.requests.taken && shim.options.progress == CFG_PROGRESS_THREAD;
 }
 
 static void pass_small_slices(void)
 {
-    int64_t least = atomic_load(&shim.min_fast);
+    int64_t least = atomic_load(&shim.fast.count);
 
     if (least > 0 && least < INT64_MAX / 4)
-        atomic_store(&shim.min_fast_slice,
-                     (4 * (uint64_t)least + (uint64_t)shim.ranks - 1) / (uint64_t)shim.ranks);
+        atomic_store(&shim.fast.slice, (4 * (uint64_t)least + (uint64_t)shim.process.ranks - 1) /
+                                           (uint64_t)shim.process.ranks);
 }
 
 static void start(MPI_Comm comm)
@@ -161,45 +161,45 @@ static void start(MPI_Comm comm)
     int up = 0;
 
     /* not initialised in a program that only opened MPI sessions, which has no world */
-    shim.sessions = shim_real.Initialized(&up) != MPI_SUCCESS || !up;
-    if (!shim.sessions)
+    shim.process.sessions = shim_real.Initialized(&up) != MPI_SUCCESS || !up;
+    if (!shim.process.sessions)
         comm = MPI_COMM_WORLD;
-    shim_real.Comm_rank(comm, &shim.rank);
-    shim_real.Comm_size(comm, &shim.ranks);
+    shim_real.Comm_rank(comm, &shim.process.rank);
+    shim_real.Comm_size(comm, &shim.process.ranks);
     shim.mem.limit = memory_limit();
     shim_trace_start();
     warn_of_singletons();
     tell_no_rule();
     if (tell_problems() && shim.options.strict)
-        atomic_store(&shim.objects_to_settings, true);
-    if (!shim.sessions) {
+        atomic_store(&shim.problems.objects, true);
+    if (!shim.process.sessions) {
         pass_small_slices();
         hook_finalize();
         start_requests();
         shim_partial_start();
     }
-    if (shim.rank == 0)
+    if (shim.process.rank == 0)
         shim_say(CFG_DEBUG_INFO, "version %s, %s, %s, memory limit %zu bytes", SPARSESHIM_VERSION,
-                 shim.library, ss_kernels()->name, shim.mem.limit);
+                 shim.library.text, ss_kernels()->name, shim.mem.limit);
 }
 
 void shim_job_start(uintptr_t comm)
 {
-    if (atomic_load_explicit(&shim.started, memory_order_acquire))
+    if (atomic_load_explicit(&shim.process.started, memory_order_acquire))
         return;
-    pthread_mutex_lock(&shim.start_lock);
-    if (!atomic_load(&shim.started)) {
+    pthread_mutex_lock(&shim.process.start_lock);
+    if (!atomic_load(&shim.process.started)) {
         start((MPI_Comm)comm);
-        atomic_store(&shim.started, true);
+        atomic_store(&shim.process.started, true);
     }
-    pthread_mutex_unlock(&shim.start_lock);
+    pthread_mutex_unlock(&shim.process.start_lock);
 }
 
 void shim_job_start_if_up(void)
 {
     int up = 0, over = 0;
 
-    if (atomic_load_explicit(&shim.started, memory_order_acquire))
+    if (atomic_load_explicit(&shim.process.started, memory_order_acquire))
         return;
     if (shim_real.Initialized(&up) == MPI_SUCCESS && up &&
         shim_real.Finalized(&over) == MPI_SUCCESS && !over)
@@ -214,7 +214,7 @@ static void text_at_exit(void)
 
 void shim_job_pause(void)
 {
-    if (!atomic_exchange(&shim.exit_hooked, true) && atexit(text_at_exit) != 0)
+    if (!atomic_exchange(&shim.report.exit_hooked, true) && atexit(text_at_exit) != 0)
         shim_say(CFG_DEBUG_WARN, "no report will be printed: no memory for an exit handler");
     shim_report(true, false);
     shim_trace_flush();
@@ -225,7 +225,7 @@ void shim_pcontrol(int level)
 {
     if (level == 0 || level == 1)
         atomic_store(&shim.off, level == 0);
-    if (level != 2 || atomic_load(&shim.phase) != SHIM_READY)
+    if (level != 2 || atomic_load(&shim.process.phase) != SHIM_READY)
         return;
     if (shim.options.report != CFG_REPORT_OFF)
         shim_report_so_far();

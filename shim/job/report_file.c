@@ -58,7 +58,7 @@ static int write_json(void *job, int fd)
  * seconds. */
 static void tell_lost(const char *directory, const char *name, const char *reason)
 {
-    if (!atomic_exchange(&shim.report_lost, true))
+    if (!atomic_exchange(&shim.report.lost, true))
         shim_say(CFG_DEBUG_WARN, "SPARSESHIM_REPORT_DIR: %s%s%s cannot be written: %s", directory,
                  *name ? "/" : "", name, reason);
 }
@@ -67,8 +67,8 @@ bool shim_directory_of(const char *option, char *directory, size_t size)
 {
     size_t used = 0;
 
-    if (*option != '/' && *shim.start_directory)
-        used = (size_t)snprintf(directory, size, "%s/", shim.start_directory);
+    if (*option != '/' && *shim.report.start_directory)
+        used = (size_t)snprintf(directory, size, "%s/", shim.report.start_directory);
     return shim_expand(directory + used, size - used, option);
 }
 
@@ -105,8 +105,8 @@ static void tell_unmatched(void)
     struct ss_rules_reach reach = {.min_count = (uint64_t)shim.min_count};
     char text[900];
 
-    for (int i = 0; shim.rank == 0 && i < 2; i++) {
-        reach.merges = i == 0 && shim.settings.merge > 0 && shim.takes_requests;
+    for (int i = 0; shim.process.rank == 0 && i < 2; i++) {
+        reach.merges = i == 0 && shim.settings.merge > 0 && shim.requests.taken;
         if (ss_rules_unmatched(rules[i], &reach, text, sizeof text) > 0)
             shim_say(CFG_DEBUG_WARN, "SPARSESHIM_%s: no call of rank 0 matched %s", names[i], text);
     }
@@ -160,9 +160,10 @@ static void note_why(struct ss_report_job *job, ss_report_sentence *reasons, con
 {
     struct ss_report_scene scene = {.min_count = (uint64_t)shim.min_count,
                                     .memory = shim.mem.limit,
-                                    .ranks = shim.sessions ? 0 : shim.ranks,
+                                    .ranks = shim.process.sessions ? 0 : shim.process.ranks,
                                     .policy = cfg_misread_policy(shim.cfg),
-                                    .programs = shim.left_out ? shim.options.programs : NULL};
+                                    .programs =
+                                        shim.process.left_out ? shim.options.programs : NULL};
 
     if (atomic_load(&shim.stats.allreduces) == 0) {
         scene.python = has_python();
@@ -187,10 +188,10 @@ static void write_report(bool file, bool text, bool complete)
     struct ss_report_job job = {
         .program = program_invocation_short_name,
         .version = SPARSESHIM_VERSION,
-        .mpi_library = shim.library,
-        .rank = shim.rank,
-        .ranks = shim.ranks,
-        .start_unix = shim.start_unix,
+        .mpi_library = shim.library.text,
+        .rank = shim.process.rank,
+        .ranks = shim.process.ranks,
+        .start_unix = shim.report.start_unix,
         .observe = shim.settings.observe,
         .complete = complete,
         .options = options,
@@ -203,21 +204,21 @@ static void write_report(bool file, bool text, bool complete)
         job.hostname = host;
     job.option_count = options_of(options);
     note_why(&job, reasons, notes);
-    pthread_mutex_lock(&shim.report_lock);
+    pthread_mutex_lock(&shim.report.lock);
     shim.stats.end = shim_now();
     shim.stats.memory_peak = atomic_load(&shim.mem.peak);
     shim_progress_used(&shim.stats.rounds.thread, &shim.stats.rounds.thread_lived);
     if (has_directory())
         keep_file(&job, directory, sizeof directory, file);
-    if (text && (!has_directory() || shim.rank == 0))
+    if (text && (!has_directory() || shim.process.rank == 0))
         write_text(&job);
-    pthread_mutex_unlock(&shim.report_lock);
+    pthread_mutex_unlock(&shim.report.lock);
     ss_fpenv_leave_full(&saved);
 }
 
 static void report(bool file, bool text, bool complete)
 {
-    if (text && shim.rank <= 0 && ss_launcher_rank() <= 0)
+    if (text && shim.process.rank <= 0 && ss_launcher_rank() <= 0)
         shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
                  (unsigned long long)atomic_load(&shim.stats.seen),
                  (unsigned long long)atomic_load(&shim.stats.sparse),
@@ -247,26 +248,26 @@ void shim_report_prepare(void)
 {
     bool wanted = shim.options.report != CFG_REPORT_OFF && has_directory();
 
-    atomic_store(&shim.report_at, wanted ? 0 : (double)INFINITY);
+    atomic_store(&shim.report.at, wanted ? 0 : (double)INFINITY);
 }
 
 /* Returns true once, at the end of the first call that ranks have decided on: a job that is killed
  * before the next report is due leaves that report. */
 static bool is_first_decision(void)
 {
-    return !atomic_load_explicit(&shim.report_decided, memory_order_relaxed) &&
-           ss_stats_decided(&shim.stats) && !atomic_exchange(&shim.report_decided, true);
+    return !atomic_load_explicit(&shim.report.decided, memory_order_relaxed) &&
+           ss_stats_decided(&shim.stats) && !atomic_exchange(&shim.report.decided, true);
 }
 
 void shim_report_while_running(double now)
 {
-    double due = atomic_load_explicit(&shim.report_at, memory_order_relaxed);
+    double due = atomic_load_explicit(&shim.report.at, memory_order_relaxed);
 
-    if (isinf(due) || !atomic_load(&shim.started) || (now < due && !is_first_decision()))
+    if (isinf(due) || !atomic_load(&shim.process.started) || (now < due && !is_first_decision()))
         return;
     if (!shim_report_is_due())
-        atomic_store(&shim.report_at, (double)INFINITY);
-    else if (atomic_compare_exchange_strong(&shim.report_at, &due, now + REPORT_EVERY)) {
+        atomic_store(&shim.report.at, (double)INFINITY);
+    else if (atomic_compare_exchange_strong(&shim.report.at, &due, now + REPORT_EVERY)) {
         if (shim.settings.topk)
             book_tensors(false);
         write_report(true, false, false);
@@ -277,7 +278,7 @@ void shim_report_before_end(void)
 {
     int up = 0;
 
-    if (shim.options.report != CFG_REPORT_OFF && !atomic_load(&shim.started) &&
+    if (shim.options.report != CFG_REPORT_OFF && !atomic_load(&shim.process.started) &&
         shim_real.Initialized(&up) == MPI_SUCCESS && up)
         shim_job_start((uintptr_t)MPI_COMM_WORLD);
 }

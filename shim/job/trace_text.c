@@ -77,7 +77,7 @@ static void put_begin(struct trace_text *out, const char *phase, double at, unsi
     put_part(out, out->begun ? ",\n{\"ph\":\"" : "[\n{\"ph\":\"", phase, "\",\"ts\":");
     out->begun = true;
     put_micros(out, at);
-    put_number(out, ",\"pid\":", (uint64_t)shim.rank);
+    put_number(out, ",\"pid\":", (uint64_t)shim.process.rank);
     put_number(out, ",\"tid\":", lane);
     put_part(out, ",\"name\":\"", name, "\"");
 }
@@ -103,7 +103,7 @@ static void put_labels(struct trace_text *out)
     put_text(out, program_invocation_short_name);
     put(out, ",\"version\":\"" SPARSESHIM_VERSION "\",\"job\":");
     put_text(out, shim_expand(job, sizeof job, "%j") ? job : "");
-    put_number(out, ",\"ranks\":", (uint64_t)shim.ranks);
+    put_number(out, ",\"ranks\":", (uint64_t)shim.process.ranks);
     put(out, ",\"real_time_us\":");
     put_micros(out, real_time() - shim_now());
     put(out, "}}");
@@ -112,10 +112,10 @@ static void put_labels(struct trace_text *out)
 void shim_trace_put_head(struct trace_text *out)
 {
     put_begin(out, "M", 0, 0, "process_name");
-    put_number(out, ",\"args\":{\"name\":\"rank ", (uint64_t)shim.rank);
+    put_number(out, ",\"args\":{\"name\":\"rank ", (uint64_t)shim.process.rank);
     put(out, "\"}}");
     put_begin(out, "M", 0, 0, "process_sort_index");
-    put_number(out, ",\"args\":{\"sort_index\":", (uint64_t)shim.rank);
+    put_number(out, ",\"args\":{\"sort_index\":", (uint64_t)shim.process.rank);
     put(out, "}}");
     put_labels(out);
     put_begin(out, "M", 0, TRACE_NOTES, "thread_name");

@@ -12,18 +12,21 @@ static int error_code(int status, const char *text)
     int slot = -status;
     int code = 0;
 
-    if (slot < 0 || slot >= (int)(sizeof shim.error_codes / sizeof *shim.error_codes))
+    if (slot < 0 ||
+        slot >= (int)(sizeof shim.library.error_codes / sizeof *shim.library.error_codes))
         slot = 0;
-    pthread_mutex_lock(&shim.start_lock);
-    if (shim.error_class == 0 && shim_real.Add_error_class(&shim.error_class) == MPI_SUCCESS)
-        shim_real.Add_error_string(shim.error_class, "error of libsparseshim");
-    if (shim.error_class != 0 && shim.error_codes[slot] == 0 &&
-        shim_real.Add_error_code(shim.error_class, &shim.error_codes[slot]) != MPI_SUCCESS)
-        shim.error_codes[slot] = 0;
-    code = shim.error_codes[slot];
+    pthread_mutex_lock(&shim.process.start_lock);
+    if (shim.library.error_class == 0 &&
+        shim_real.Add_error_class(&shim.library.error_class) == MPI_SUCCESS)
+        shim_real.Add_error_string(shim.library.error_class, "error of libsparseshim");
+    if (shim.library.error_class != 0 && shim.library.error_codes[slot] == 0 &&
+        shim_real.Add_error_code(shim.library.error_class, &shim.library.error_codes[slot]) !=
+            MPI_SUCCESS)
+        shim.library.error_codes[slot] = 0;
+    code = shim.library.error_codes[slot];
     if (code != 0)
         shim_real.Add_error_string(code, text);
-    pthread_mutex_unlock(&shim.start_lock);
+    pthread_mutex_unlock(&shim.process.start_lock);
     return code != 0 ? code : MPI_ERR_OTHER;
 }
 

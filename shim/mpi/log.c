@@ -62,7 +62,7 @@ static void user_name(char *out, size_t size)
 
 static void replacement(char letter, char *out, size_t size)
 {
-    int rank = shim.rank;
+    int rank = shim.process.rank;
 
     switch (letter) {
     case 'h':
@@ -124,8 +124,8 @@ static void blank_controls(char *text, size_t len)
 /* Writes the beginning of a line. Returns its length. */
 static size_t begin_line(char *line, size_t size)
 {
-    int len = shim.rank < 0 ? snprintf(line, size, "sparseshim: ")
-                            : snprintf(line, size, "sparseshim[%d]: ", shim.rank);
+    int len = shim.process.rank < 0 ? snprintf(line, size, "sparseshim: ")
+                                    : snprintf(line, size, "sparseshim[%d]: ", shim.process.rank);
 
     return (size_t)len;
 }
@@ -165,11 +165,11 @@ static int log_fd(void)
 {
     int fd;
 
-    pthread_mutex_lock(&shim.log_lock);
-    if (shim.log_fd < 0)
-        shim.log_fd = open_log();
-    fd = shim.log_fd;
-    pthread_mutex_unlock(&shim.log_lock);
+    pthread_mutex_lock(&shim.log.lock);
+    if (shim.log.fd < 0)
+        shim.log.fd = open_log();
+    fd = shim.log.fd;
+    pthread_mutex_unlock(&shim.log.lock);
     return fd;
 }
 
@@ -179,14 +179,14 @@ static void leave_log(int fd, int error, const char *line, size_t len)
 {
     char path[4096], buffer[SHIM_REASON];
 
-    pthread_mutex_lock(&shim.log_lock);
-    if (shim.log_fd == fd) {
-        shim.log_fd = STDERR_FILENO;
+    pthread_mutex_lock(&shim.log.lock);
+    if (shim.log.fd == fd) {
+        shim.log.fd = STDERR_FILENO;
         if (!shim_expand(path, sizeof path, shim.options.debug_file))
             path[0] = '\0';
         tell_lost(path, strerror_r(error, buffer, sizeof buffer));
     }
-    pthread_mutex_unlock(&shim.log_lock);
+    pthread_mutex_unlock(&shim.log.lock);
     shim_write(STDERR_FILENO, line, len);
 }
 
@@ -223,9 +223,9 @@ void shim_say(enum cfg_debug level, const char *format, ...)
 
 void shim_log_close(void)
 {
-    pthread_mutex_lock(&shim.log_lock);
-    if (shim.log_fd > STDERR_FILENO)
-        close(shim.log_fd);
-    shim.log_fd = -1;
-    pthread_mutex_unlock(&shim.log_lock);
+    pthread_mutex_lock(&shim.log.lock);
+    if (shim.log.fd > STDERR_FILENO)
+        close(shim.log.fd);
+    shim.log.fd = -1;
+    pthread_mutex_unlock(&shim.log.lock);
 }

@@ -411,7 +411,7 @@ const char *shim_real_find_pmpi(void)
     SHIM_PMPI(SHIM_FIND)
 #undef SHIM_FIND
     if (!lacking) {
-        memcpy(&shim.comm_size, &shim_real.Comm_size, sizeof shim.comm_size);
+        memcpy(&shim.library.comm_size, &shim_real.Comm_size, sizeof shim.library.comm_size);
         if (!find_own(&all, &shim_real_grequest_start, "PMPIX_Grequest_start"))
             find_own(&all, &shim_real_grequest_start, "MPIX_Grequest_start");
         find_dup_fn(&all);

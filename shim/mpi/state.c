@@ -8,23 +8,21 @@
 _Thread_local bool shim_ours;
 
 struct shim_state shim = {
-    .min_fast = INT64_MIN,
-    .min_fast_nonblocking = INT64_MIN,
-    .phase = SHIM_NEW,
-    .start_lock = PTHREAD_MUTEX_INITIALIZER,
-    .rank = -1,
-    .log_fd = -1,
-    .report_lock = PTHREAD_MUTEX_INITIALIZER,
-    .log_lock = PTHREAD_MUTEX_INITIALIZER,
-    .table_lock = PTHREAD_MUTEX_INITIALIZER,
-    .costs_lock = PTHREAD_MUTEX_INITIALIZER,
-    .single_lock = PTHREAD_MUTEX_INITIALIZER,
-    .thread_level = -1,
-    .requests_lock = PTHREAD_MUTEX_INITIALIZER,
+    .fast = {.count = INT64_MIN, .nonblocking = INT64_MIN},
+    .process = {.phase = SHIM_NEW,
+                .start_lock = PTHREAD_MUTEX_INITIALIZER,
+                .rank = -1,
+                .thread_level = -1},
+    .library = {.single_lock = PTHREAD_MUTEX_INITIALIZER},
+    .report = {.lock = PTHREAD_MUTEX_INITIALIZER},
+    .log = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER},
+    .table = {.lock = PTHREAD_MUTEX_INITIALIZER},
+    .requests = {.lock = PTHREAD_MUTEX_INITIALIZER},
     .watch = {.lock = PTHREAD_MUTEX_INITIALIZER,
               .called = PTHREAD_COND_INITIALIZER,
               .wanted = true},
     .sites = {.lock = PTHREAD_MUTEX_INITIALIZER},
+    .costs = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
 
 /* Returns a page that fork empties; NULL without memory, or before Linux 4.14. */
@@ -47,17 +45,17 @@ void shim_own_process(void)
 {
     atomic_bool *page = page_emptied_by_fork();
 
-    shim.pid = getpid();
+    shim.process.pid = getpid();
     if (page) {
         atomic_store(page, true);
-        shim.own_page = page;
+        shim.process.own_page = page;
     }
 }
 
 bool shim_is_own_process(void)
 {
-    return shim.own_page ? atomic_load_explicit(shim.own_page, memory_order_relaxed)
-                         : getpid() == shim.pid;
+    return shim.process.own_page ? atomic_load_explicit(shim.process.own_page, memory_order_relaxed)
+                                 : getpid() == shim.process.pid;
 }
 
 double shim_now(void)
@@ -65,7 +63,7 @@ double shim_now(void)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t ticks = (now.tv_sec - shim.start_second) * ((int64_t)1 << 28) +
+    int64_t ticks = (now.tv_sec - shim.process.start_second) * ((int64_t)1 << 28) +
                     now.tv_nsec * ((int64_t)1 << 28) / 1000000000;
     return (double)ticks * 0x1p-28;
 }
@@ -79,7 +77,7 @@ bool shim_calls_are_counted(void)
 void shim_requests_pass(void)
 {
     if (!shim_calls_are_counted())
-        atomic_store(&shim.min_fast_nonblocking, INT64_MAX);
+        atomic_store(&shim.fast.nonblocking, INT64_MAX);
 }
 
 void shim_stats_time(double seconds)

@@ -127,7 +127,7 @@ enum { SHIM_PAIRS = 16 };
 struct shim_costs {
     struct ss_costs costs;
     uintptr_t group;    /* an MPI_Group */
-    uint64_t last_used; /* by shim.costs_clock; 0 = empty */
+    uint64_t last_used; /* by shim.costs.clock; 0 = empty */
 };
 
 /* Reading of the clocks: at time `at` of this rank's clock, the first rank's clock was `offset`
@@ -152,94 +152,93 @@ struct shim_hooks {
 
 enum { SHIM_MARK_COUNT = 8 /* elements */, SHIM_MARK_SLOTS = 256 };
 
-struct shim_state {
-    /* Read by every call. Calls of fewer than min_fast elements go straight to the next function
-     * and are not counted. INT64_MIN until the first call has set `next`, and if calls are counted;
-     * INT64_MAX once everything passes. */
-    _Alignas(64) _Atomic int64_t min_fast;
+/* Read by every call. Calls of fewer than `count` elements go straight to the next function and are
+ * not counted. INT64_MIN until the first call has set `next`, and if calls are counted; INT64_MAX
+ * once everything passes. Set by shim/entry/prepare.c and shim/job. */
+struct shim_fast {
+    _Atomic int64_t count;
     /* At most min_count and least_named. INT64_MAX also if no nonblocking call is taken over. */
-    _Atomic int64_t min_fast_nonblocking;
+    _Atomic int64_t nonblocking;
     /* Bytes of a slice of MPI_COMM_WORLD from which all slices have MIN_COUNT words of 4 bytes. 0
      * until the size is known, without MPI_COMM_WORLD, and if calls are counted. */
-    _Atomic uint64_t min_fast_slice;
-    struct shim_next next;
-    /* The MPI library's PMPI_X of each; where it lacks a name of MPI 4, as in `next`. */
-    struct shim_next pmpi;
-    int (*comm_size)(uintptr_t comm, int *size); /* PMPI_Comm_size */
-    /* Small MPI_Allreduce so far, by communicator (shim_marks_of). */
-    _Alignas(64) _Atomic uint64_t marks[SHIM_MARK_SLOTS];
-    _Alignas(64) atomic_int phase; /* enum shim_phase */
-    pid_t pid; /* process that prepared the shim; a forked child passes everything */
+    _Atomic uint64_t slice;
+};
+
+/* This process and its life in MPI. Set by shim/entry (prepare.c, thread_level.c) and shim/job. */
+struct shim_process {
+    atomic_int phase; /* enum shim_phase */
+    pid_t pid;        /* process that prepared the shim; a forked child passes everything */
     const atomic_bool
-        *own_page;   /* true in that process, false in its children; NULL: no such page */
-    atomic_bool off; /* MPI_Pcontrol(0) */
-    atomic_bool nonblocking_made; /* a nonblocking call was taken over */
-    atomic_bool started;          /* the part of the job's beginning that needs MPI is done */
-    pthread_mutex_t
-        start_lock; /* held while preparing and starting; callbacks of MPI never take it */
-
-    struct shim_hooks hooks;
-    struct cfg *cfg;
-    struct cfg_options options;
-    /* working directory at the first call, for REPORT_DIR; "": unknown */
-    char start_directory[2048];
-    size_t host_memory; /* bytes; 0: unknown */
-    int64_t min_count;
-    int64_t least_named; /* MERGE: the least count, 1 or more, that a rule of REGISTER names;
-                            INT64_MAX: none */
-    struct ss_settings settings;
-    char rule_problem[2][256];   /* problems of REGISTER and EXCLUDE, "": none */
-    struct ss_registry registry; /* buffers the application registered */
-    struct ss_mem mem;
-    struct ss_stats stats;
-    int64_t start_unix;
-    pthread_mutex_t report_lock; /* a leaf, except for the locks of statistics and log */
-    _Atomic double report_at;    /* time of the next interim report; INFINITY: none */
-    atomic_bool report_decided;  /* the first interim report with a decided call is written */
-    atomic_bool report_lost;     /* a warning said that the report's file cannot be written */
-    char library[256];           /* first line of the MPI library's version */
-    int64_t start_second;        /* second of the steady clock from which shim_now counts */
-
-    /* TRACE: the sink is settings.trace. */
-    struct {
-        struct shim_clock_sample sample[SHIM_CLOCK_SAMPLES];
-        atomic_int samples;
-        atomic_bool met; /* sessions: the first sample was taken or tried */
-    } clock;
-
-    bool left_out;           /* PROGRAMS excludes this program */
-    bool sessions;           /* no MPI_Init was called: the world does not exist */
-    atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
-    atomic_bool
-        objects_to_settings; /* STRICT=on and a bad value: raised at the first eligible call */
-    atomic_bool mismatch_logged;
+        *own_page;       /* true in that process, false in its children; NULL: no such page */
+    atomic_bool started; /* the part of the job's beginning that needs MPI is done */
+    pthread_mutex_t start_lock; /* held while preparing and starting; no callback of MPI takes it */
+    int64_t start_second;       /* second of the steady clock from which shim_now counts */
     int rank; /* in the world; in the first communicator where there is none; -1: not known */
     int ranks;
-    uint64_t salt;                /* distinguishes this process from others */
-    atomic_uint_fast64_t numbers; /* number of first contacts that this process has led */
-    bool hides_errors;            /* the library returns MPI_SUCCESS after a handler: MPICH 5 */
-    uintptr_t single;             /* communicator of this rank alone; 0: not made */
+    uint64_t salt;    /* distinguishes this process from others */
+    size_t memory;    /* bytes of the host; 0: unknown */
+    bool left_out;    /* PROGRAMS excludes this program */
+    bool sessions;    /* no MPI_Init was called: the world does not exist */
+    int thread_level; /* if it was raised: level reported to the application; -1: not raised */
+    atomic_bool finalizing; /* inside of MPI_Finalize */
+    atomic_bool finalized;
+};
+
+/* The MPI library as the shim knows it. Set by shim/entry/prepare.c, shim/comm/ask.c and
+ * shim/mpi/errors.c. */
+struct shim_library {
+    char text[256];    /* first line of its version */
+    bool hides_errors; /* it returns MPI_SUCCESS after a handler: MPICH 5 */
+    int (*comm_size)(uintptr_t comm, int *size); /* PMPI_Comm_size */
+    uintptr_t single;                            /* communicator of this rank alone; 0: not made */
     pthread_mutex_t single_lock;
     struct shim_pair pairs[SHIM_PAIRS]; /* under single_lock; type 0: none */
     unsigned next_pair;
     int error_codes[9]; /* MPI codes of core's statuses, 0 = not made */
     int error_class;
+};
 
-    int log_fd; /* -1: not open */
-    pthread_mutex_t log_lock;
+/* What was wrong, and what was said of it once. */
+struct shim_problems {
+    char rules[2][256];           /* problems of REGISTER and EXCLUDE, "": none */
+    atomic_bool objects;          /* STRICT=on and a bad value: raised at the first eligible call */
+    atomic_bool mismatch_logged;  /* ranks have other options */
+    atomic_bool host_only_logged; /* an option needs host buffers */
+    atomic_bool partial_off_logged; /* QUORUM is off */
+};
 
-    /* Table of communicators. Its lock is a leaf: no MPI call and no other lock under it, since the
-     * delete callback takes it inside MPI. */
-    pthread_mutex_t table_lock;
+/* Owned by shim/job. */
+struct shim_reports {
+    pthread_mutex_t lock;    /* a leaf, except for the locks of statistics and log */
+    _Atomic double at;       /* time of the next interim report; INFINITY: none */
+    atomic_bool decided;     /* the first interim report with a decided call is written */
+    atomic_bool lost;        /* a warning said that the report's file cannot be written */
+    atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
+    int64_t start_unix;
+    /* working directory at the first call, for REPORT_DIR; "": unknown */
+    char start_directory[2048];
+};
+
+/* Owned by shim/mpi/log.c. */
+struct shim_logged {
+    int fd; /* -1: not open */
+    pthread_mutex_t lock;
+};
+
+/* The communicators: owned by shim/comm. */
+struct shim_table {
+    /* A leaf: no MPI call and no other lock under it, since the delete callback takes it inside
+     * MPI. */
+    pthread_mutex_t lock;
     struct shim_comm *buckets[SHIM_BUCKETS];
     /* The content of each bucket, for readers without the lock: calls on a communicator come in an
      * order that the program gives, so that they see an entry of an earlier call. 0: no entry. One
      * entry whose communicator the program may use: its handle << SHIM_RANKS_BITS | its ranks.
      * SHIM_MIXED: look under the lock. */
     _Atomic uint64_t content[SHIM_BUCKETS];
-    size_t known; /* entries in the buckets */
-    /* number of communicators that have had their first contact */
-    uint64_t contacts;
+    size_t known;                 /* entries in the buckets */
+    uint64_t contacts;            /* communicators that have had their first contact */
+    atomic_uint_fast64_t numbers; /* first contacts that this process has led */
     /* private communicators, of those that were met in a call and where the program made them */
     atomic_int privates, privates_at_creation;
     /* MPI_Init has made its first contact; a profiler's MPI_Init may call PMPI_Init */
@@ -252,40 +251,80 @@ struct shim_state {
     atomic_bool freed_logged;            /* a warning says so */
     _Atomic(struct shim_comm *) dropped; /* not in the table; private communicators to be freed */
     _Atomic(struct shim_comm *) ended;   /* ended by MPI_Finalize; memory to be freed afterwards */
+    struct shim_comm *lists[SHIM_LISTS]; /* under the lock */
+    atomic_int list_count[SHIM_LISTS];
+};
 
-    /* Nonblocking calls. */
-    bool takes_requests; /* known once the job has started */
-    bool own_thread;     /* PROGRESS=thread */
+/* Nonblocking calls: owned by shim/task/request.c; the first four are set as the job starts. */
+struct shim_requests {
+    bool taken;      /* nonblocking calls are taken over */
+    bool own_thread; /* PROGRESS=thread */
     /* the MPI library does not poll requests of this library: MPI_Wait and the like do */
-    bool polls_requests;
-    /* this rank can serve partial calls; known once the job has started */
-    bool serves_partial;
-    atomic_bool partial_off_logged; /* a warning says that QUORUM is off */
-    atomic_bool host_only_logged;   /* a message says that an option needs host buffers */
-    /* if it was raised: level reported to the application; -1: not raised */
-    int thread_level;
-    atomic_bool finalizing; /* inside of MPI_Finalize */
-    atomic_bool finalized;
-    atomic_bool callbacks;     /* the program has callbacks; this rank votes so */
+    bool polled;
+    bool partial;           /* this rank can serve partial calls */
+    atomic_bool made;       /* a nonblocking call was taken over */
+    struct shim_task *list; /* requests that the application holds */
+    atomic_int count;
+    pthread_mutex_t lock; /* a leaf */
+};
+
+/* Code of the program that MPI runs: owned by shim/entry/callbacks.c and operators.c. */
+struct shim_callbacks {
+    atomic_bool any;           /* the program has some; this rank votes so */
     atomic_bool operators;     /* the program has an operator of its own */
     atomic_int own_waiting;    /* reductions with such an operator that are not posted yet */
     int keyvals[SHIM_KEYVALS]; /* attribute keys with a delete function of the program */
     atomic_int keyval_count;
     /* an attribute of such a key is on a communicator that can be freed */
     atomic_bool deleters;
-    struct shim_comm *lists[SHIM_LISTS]; /* under table_lock */
-    atomic_int list_count[SHIM_LISTS];
-    struct shim_task *requests; /* requests that the application holds */
-    atomic_int request_count;
-    pthread_mutex_t requests_lock; /* a leaf */
+};
+
+/* Costs measured over several groups; the entry unused for longest is replaced. Owned by
+ * shim/comm/group_costs.c. */
+struct shim_group_costs {
+    pthread_mutex_t lock;
+    struct shim_costs slots[SHIM_COSTS];
+    uint64_t clock;
+};
+
+struct shim_state {
+    _Alignas(64) struct shim_fast fast;
+    struct shim_next next;
+    /* The MPI library's PMPI_X of each; where it lacks a name of MPI 4, as in `next`. */
+    struct shim_next pmpi;
+    /* Small MPI_Allreduce so far, by communicator (shim_marks_of). */
+    _Alignas(64) _Atomic uint64_t marks[SHIM_MARK_SLOTS];
+    _Alignas(64) struct shim_process process;
+    atomic_bool off; /* MPI_Pcontrol(0) */
+    struct shim_hooks hooks;
+
+    /* What the user asks for, known once the shim is prepared. */
+    struct cfg *cfg;
+    struct cfg_options options;
+    int64_t min_count;
+    int64_t least_named; /* MERGE: the least count, 1 or more, that a rule of REGISTER names;
+                            INT64_MAX: none */
+    struct ss_settings settings;
+    struct ss_registry registry; /* buffers the application registered */
+    struct shim_problems problems;
+
+    struct ss_mem mem;
+    struct ss_stats stats;
+    struct shim_library library;
+    struct shim_reports report;
+    struct shim_logged log;
+    /* TRACE: the sink is settings.trace. */
+    struct {
+        struct shim_clock_sample sample[SHIM_CLOCK_SAMPLES];
+        atomic_int samples;
+        atomic_bool met; /* sessions: the first sample was taken or tried */
+    } clock;
+    struct shim_table table;
+    struct shim_requests requests;
+    struct shim_callbacks callbacks;
     struct shim_watch watch;
-
     struct shim_sites sites; /* its lock is a leaf */
-
-    /* Costs measured over several groups; the entry unused for longest is replaced. */
-    pthread_mutex_t costs_lock;
-    struct shim_costs costs[SHIM_COSTS];
-    uint64_t costs_clock;
+    struct shim_group_costs costs;
 };
 
 /* Hidden, so that the compiler accesses them without an indirection. */
@@ -327,7 +366,7 @@ static inline size_t shim_bucket_of(uintptr_t comm)
 /* Returns the content of a communicator's bucket; 0 if the table has no entry for it. */
 static inline uint64_t shim_content_of(uintptr_t comm)
 {
-    return atomic_load_explicit(&shim.content[shim_bucket_of(comm)], memory_order_relaxed);
+    return atomic_load_explicit(&shim.table.content[shim_bucket_of(comm)], memory_order_relaxed);
 }
 
 /* Returns the number of ranks of a communicator that is alone in its bucket of this content, or 0.
@@ -367,7 +406,7 @@ void shim_requests_pass(void);
 static inline bool shim_report_is_due(void)
 {
     return shim.options.report == CFG_REPORT_ALL ||
-           (shim.options.report != CFG_REPORT_OFF && shim.rank == 0);
+           (shim.options.report != CFG_REPORT_OFF && shim.process.rank == 0);
 }
 
 #endif

@@ -8,7 +8,8 @@
 #include "shim/task/request.h"
 #include "shim/task/task_impl.h"
 
-/* Operators that the program has freed while a reduction was waiting; under requests_lock. */
+/* Operators that the program has freed while a reduction was waiting; under the lock of the
+ * requests. */
 struct freed {
     struct freed *next;
     uintptr_t op;
@@ -40,12 +41,12 @@ static void stop_waiting(struct shim_task *task)
     if (!task->waits)
         return;
     task->waits = false;
-    pthread_mutex_lock(&shim.requests_lock);
-    if (atomic_fetch_sub(&shim.own_waiting, 1) == 1) {
+    pthread_mutex_lock(&shim.requests.lock);
+    if (atomic_fetch_sub(&shim.callbacks.own_waiting, 1) == 1) {
         list = freed;
         freed = NULL;
     }
-    pthread_mutex_unlock(&shim.requests_lock);
+    pthread_mutex_unlock(&shim.requests.lock);
     for (; list; list = next) {
         next = list->next;
         shim.pmpi.op_free(&list->op);
@@ -108,9 +109,9 @@ bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, void *
     if (!task)
         return false;
     task->waits = true;
-    pthread_mutex_lock(&shim.requests_lock);
-    atomic_fetch_add(&shim.own_waiting, 1);
-    pthread_mutex_unlock(&shim.requests_lock);
+    pthread_mutex_lock(&shim.requests.lock);
+    atomic_fetch_add(&shim.callbacks.own_waiting, 1);
+    pthread_mutex_unlock(&shim.requests.lock);
     shim_task_post(task);
     return true;
 }
@@ -151,14 +152,14 @@ int shim_own_op_free(shim_op_free_fn *next, void *op)
 
     if (!put_off) /* leaks the operator */
         return MPI_SUCCESS;
-    pthread_mutex_lock(&shim.requests_lock);
-    if (atomic_load(&shim.own_waiting) > 0) {
+    pthread_mutex_lock(&shim.requests.lock);
+    if (atomic_load(&shim.callbacks.own_waiting) > 0) {
         *put_off = (struct freed){freed, shim_abi_load(op)};
         freed = put_off;
         put_off = NULL;
         shim_abi_store(op, (uintptr_t)MPI_OP_NULL);
     }
-    pthread_mutex_unlock(&shim.requests_lock);
+    pthread_mutex_unlock(&shim.requests.lock);
     if (!put_off)
         return MPI_SUCCESS;
     free(put_off);

@@ -20,12 +20,12 @@ static void release(struct shim_task *task)
 {
     if (atomic_fetch_sub(&task->holders, 1) > 1)
         return;
-    pthread_mutex_lock(&shim.requests_lock);
+    pthread_mutex_lock(&shim.requests.lock);
     *task->before = task->after;
     if (task->after)
         task->after->before = task->before;
-    atomic_fetch_sub(&shim.request_count, 1);
-    pthread_mutex_unlock(&shim.requests_lock);
+    atomic_fetch_sub(&shim.requests.count, 1);
+    pthread_mutex_unlock(&shim.requests.lock);
     shim_comm_put_later(task->comm); /* MPICH calls on_free with its lock held */
     shim_task_close(task);
     free(task);
@@ -33,22 +33,22 @@ static void release(struct shim_task *task)
 
 static void enter(struct shim_task *task)
 {
-    pthread_mutex_lock(&shim.requests_lock);
-    task->after = shim.requests;
-    task->before = &shim.requests;
+    pthread_mutex_lock(&shim.requests.lock);
+    task->after = shim.requests.list;
+    task->before = &shim.requests.list;
     if (task->after)
         task->after->before = &task->after;
-    shim.requests = task;
-    atomic_fetch_add(&shim.request_count, 1);
-    pthread_mutex_unlock(&shim.requests_lock);
+    shim.requests.list = task;
+    atomic_fetch_add(&shim.requests.count, 1);
+    pthread_mutex_unlock(&shim.requests.lock);
 }
 
-/* Finds the task of a request. Called under requests_lock. */
+/* Finds the task of a request. Called under the lock of the requests. */
 static struct shim_task *find(uintptr_t request)
 {
     struct shim_task *task;
 
-    for (task = shim.requests; task && (task->let_go || task->request != (MPI_Request)request);
+    for (task = shim.requests.list; task && (task->let_go || task->request != (MPI_Request)request);
          task = task->after)
         ;
     return task;
@@ -58,11 +58,11 @@ bool shim_request_is_ours(uintptr_t request)
 {
     bool is;
 
-    if (!atomic_load_explicit(&shim.request_count, memory_order_relaxed))
+    if (!atomic_load_explicit(&shim.requests.count, memory_order_relaxed))
         return false;
-    pthread_mutex_lock(&shim.requests_lock);
+    pthread_mutex_lock(&shim.requests.lock);
     is = find(request) != NULL;
-    pthread_mutex_unlock(&shim.requests_lock);
+    pthread_mutex_unlock(&shim.requests.lock);
     return is;
 }
 
@@ -154,9 +154,9 @@ static int on_free(void *state)
     struct shim_task *task = state;
     int pending = PENDING;
 
-    pthread_mutex_lock(&shim.requests_lock); /* another request may get the handle now */
+    pthread_mutex_lock(&shim.requests.lock); /* another request may get the handle now */
     task->let_go = true;
-    pthread_mutex_unlock(&shim.requests_lock);
+    pthread_mutex_unlock(&shim.requests.lock);
     atomic_compare_exchange_strong(&task->completion, &pending, FREED);
     if (atomic_exchange(&task->failed, false))
         atomic_fetch_sub(&task->holders, 1); /* nothing polls it any more */
@@ -221,9 +221,9 @@ bool shim_request_turn(const void *request)
 {
     struct shim_task *task;
 
-    pthread_mutex_lock(&shim.requests_lock);
+    pthread_mutex_lock(&shim.requests.lock);
     task = find(shim_abi_load(request));
-    pthread_mutex_unlock(&shim.requests_lock);
+    pthread_mutex_unlock(&shim.requests.lock);
     if (!task || atomic_load(&task->completed))
         return false;
     turn(task);
@@ -262,12 +262,12 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
 {
     struct shim_task *task = NULL;
 
-    if (atomic_load_explicit(&shim.request_count, memory_order_relaxed)) {
-        pthread_mutex_lock(&shim.requests_lock);
+    if (atomic_load_explicit(&shim.requests.count, memory_order_relaxed)) {
+        pthread_mutex_lock(&shim.requests.lock);
         task = find(shim_abi_word(request));
         if (task)
             await(task);
-        pthread_mutex_unlock(&shim.requests_lock);
+        pthread_mutex_unlock(&shim.requests.lock);
     }
     if (!shim_progress_idle())
         shim_progress(); /* the library's own function does not poll */
@@ -300,7 +300,7 @@ int shim_request_call(shim_cancel_fn *next, void *request, bool cancel)
 {
     int err;
 
-    if (!request || atomic_load(&shim.phase) != SHIM_READY ||
+    if (!request || atomic_load(&shim.process.phase) != SHIM_READY ||
         !shim_request_is_ours(shim_abi_load(request)))
         return next(request);
     err = native_objection(cancel);

@@ -98,7 +98,7 @@ static struct ss_backend *backend_of(struct shim_staged *s, const struct shim_ca
 /* Logs once that an option has no effect on calls with buffers in device memory. */
 static void tell_host_only(const char *option)
 {
-    if (shim.rank == 0 && !atomic_exchange(&shim.host_only_logged, true))
+    if (shim.process.rank == 0 && !atomic_exchange(&shim.problems.host_only_logged, true))
         shim_say(CFG_DEBUG_INFO,
                  "SPARSESHIM_%s is for buffers of the host: calls with buffers in device memory "
                  "do without it",

@@ -258,7 +258,7 @@ static void take_status(struct shim_task *task, int status)
  * calls in progress. */
 static bool must_poll(void)
 {
-    return ss_costs_fixed(&shim.settings) ? atomic_load(&shim.nonblocking_made)
+    return ss_costs_fixed(&shim.settings) ? atomic_load(&shim.requests.made)
                                           : !shim_progress_idle();
 }
 
@@ -273,7 +273,7 @@ static void start_window(struct shim_task *task)
     ss_comm_set_off(comm->core, task->off);
     ss_comm_set_environment(comm->core, task->environment);
     ss_comm_set_polled(comm->core, task->polled || must_poll());
-    ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), is_nonblocking(task));
+    ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks.any), is_nonblocking(task));
     if (shim.settings.topk) {
         task->site.buffer = shim_task_known_as(task);
         ss_comm_set_site(comm->core, &task->site);
@@ -495,7 +495,7 @@ void shim_task_post(struct shim_task *task)
         if (shim.settings.merge > 0) /* held only if a thread of the shim steps it meanwhile */
             atomic_store(&task->awaited, shim_progress_refused());
         comm->polled = true;
-        atomic_store(&shim.nonblocking_made, true);
+        atomic_store(&shim.requests.made, true);
     }
     before = comm->queue_end;
     *(before ? &before->next : &comm->queue) = task;
@@ -504,7 +504,7 @@ void shim_task_post(struct shim_task *task)
         if (is_native_at_once(task))
             post_whole(task); /* comm->natively may have changed since the caller looked */
         shim_progress_enter(comm);
-        if (!shim.own_thread || !shim_progress_is_open())
+        if (!shim.requests.own_thread || !shim_progress_is_open())
             step_posted(before, task, &left);
     }
     pthread_mutex_unlock(&comm->lock);

@@ -59,7 +59,7 @@ struct shim_task {
     int barriers;          /* barriers still to run before it */
     bool assembling;       /* the request is a barrier */
     bool whole;            /* the request is the whole call with all its windows */
-    bool waits;            /* call.own: counts in shim.own_waiting */
+    bool waits;            /* call.own: counts in shim.callbacks.own_waiting */
     /* it is posted, and bars threads of the shim from MPI until it has ended */
     bool bars;
     uint64_t piece;  /* elements that it gets at once, 0: all (shim/task/native_pieces.c); */
@@ -84,7 +84,7 @@ struct shim_task {
     atomic_bool completed; /* MPI knows that it is complete */
     atomic_bool awaited;   /* MERGE: the program waits or tests for it */
     atomic_bool failed;    /* ended with an error, which the next poll raises */
-    bool let_go;           /* under requests_lock: the application has freed the request */
+    bool let_go; /* under the lock of the requests: the application has freed the request */
     unsigned polls;
 
     char text[400]; /* text of an error; last, so that initialisation can skip it */
@@ -174,7 +174,7 @@ bool shim_own_adopt(const struct shim_call *call, void *request);
 /* Returns true if a nonblocking call may be taken over now. */
 static inline bool shim_takes_requests(void)
 {
-    return shim.takes_requests && !atomic_load(&shim.finalizing);
+    return shim.requests.taken && !atomic_load(&shim.process.finalizing);
 }
 
 /* Returns true if a request belongs to this library. */

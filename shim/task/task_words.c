@@ -17,7 +17,7 @@ void shim_tell_mismatch(const struct shim_comm *comm)
 {
     char differing[400];
 
-    if (comm->rank != 0 || atomic_exchange(&shim.mismatch_logged, true))
+    if (comm->rank != 0 || atomic_exchange(&shim.problems.mismatch_logged, true))
         return;
     shim_comm_differing(comm, differing, sizeof differing);
     shim_say(CFG_DEBUG_WARN,
