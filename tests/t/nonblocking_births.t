@@ -11,7 +11,8 @@ WATCHDOG=SPARSESHIM_PROGRESS=watchdog
 TOPK='SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=5000-5001:calls=1'
 OUT='SPARSESHIM_PROGRAMS=!nb_*'
 
-# with SETTINGS RANKS PROGRAM [ARGUMENT...]: a run under these settings, NAME=VALUE each.
+# with SETTINGS RANKS PROGRAM [ARGUMENT...]: a run under these settings, NAME=VALUE each. LEAST: so many
+# calls at least are made sparse.
 with() {
     local setting settings
     read -ra settings <<<"$1"
@@ -20,7 +21,7 @@ with() {
     done
     shift
     preloaded "$@"
-    tap_passed "$NAME, ${settings[*]#SPARSESHIM_}: $2 ${*:3} on $1 ranks"
+    tap_passed "$NAME, ${settings[*]#SPARSESHIM_}: $2 ${*:3} on $1 ranks" ${LEAST:+"$LEAST"}
 }
 
 # made COUNT: calls with so many elements that the report says were made sparse.
@@ -60,7 +61,8 @@ between_programs() {
 births() {
     local scenario kind
     served "$WATCHDOG"
-    for scenario in fourth operator type keyval copy; do
+    LEAST=250 with "$WATCHDOG" 3 nb_births fourth
+    for scenario in operator type keyval copy; do
         with "$WATCHDOG" 3 nb_births "$scenario"
     done
     for scenario in pairs crossed chain churn; do

@@ -100,6 +100,9 @@ static inline bool births_blocking(struct sum *s, const struct birth *b, int cal
 
 /* ---- communicators ---- */
 
+/* The communicator that others are made from; the ranks in it are those of MPI_COMM_WORLD. */
+static MPI_Comm births_parent;
+
 static inline int births_world(MPI_Comm *comm)
 {
     *comm = MPI_COMM_WORLD;
@@ -108,30 +111,30 @@ static inline int births_world(MPI_Comm *comm)
 
 static inline int births_dup(MPI_Comm *comm)
 {
-    return MPI_Comm_dup(MPI_COMM_WORLD, comm);
+    return MPI_Comm_dup(births_parent, comm);
 }
 
 static inline int births_dup_with_info(MPI_Comm *comm)
 {
-    return MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, comm);
+    return MPI_Comm_dup_with_info(births_parent, MPI_INFO_NULL, comm);
 }
 
 static inline int births_idup(MPI_Comm *comm)
 {
     MPI_Request request;
-    int err = MPI_Comm_idup(MPI_COMM_WORLD, comm, &request);
+    int err = MPI_Comm_idup(births_parent, comm, &request);
 
     return err == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : err;
 }
 
 static inline int births_split(MPI_Comm *comm)
 {
-    return MPI_Comm_split(MPI_COMM_WORLD, 7, -tap.rank, comm);
+    return MPI_Comm_split(births_parent, 7, -tap.rank, comm);
 }
 
 static inline int births_split_type(MPI_Comm *comm)
 {
-    return MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, tap.rank, MPI_INFO_NULL, comm);
+    return MPI_Comm_split_type(births_parent, MPI_COMM_TYPE_SHARED, tap.rank, MPI_INFO_NULL, comm);
 }
 
 static inline int births_of_group(int (*make)(MPI_Group group, MPI_Comm *comm), MPI_Comm *comm)
@@ -139,7 +142,7 @@ static inline int births_of_group(int (*make)(MPI_Group group, MPI_Comm *comm), 
     MPI_Group group;
     int err;
 
-    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    MPI_Comm_group(births_parent, &group);
     err = make(group, comm);
     MPI_Group_free(&group);
     return err;
@@ -147,12 +150,12 @@ static inline int births_of_group(int (*make)(MPI_Group group, MPI_Comm *comm), 
 
 static inline int births_call_create(MPI_Group group, MPI_Comm *comm)
 {
-    return MPI_Comm_create(MPI_COMM_WORLD, group, comm);
+    return MPI_Comm_create(births_parent, group, comm);
 }
 
 static inline int births_call_create_group(MPI_Group group, MPI_Comm *comm)
 {
-    return MPI_Comm_create_group(MPI_COMM_WORLD, group, 5, comm);
+    return MPI_Comm_create_group(births_parent, group, 5, comm);
 }
 
 #if MPI_VERSION >= 4
@@ -181,14 +184,14 @@ static inline int births_cart(MPI_Comm *comm)
 {
     const int dims[1] = {tap.size}, periods[1] = {1};
 
-    return MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, comm);
+    return MPI_Cart_create(births_parent, 1, dims, periods, 0, comm);
 }
 
 static inline int births_cart_sub(MPI_Comm *comm)
 {
     const int dims[2] = {tap.size, 1}, periods[2] = {0, 0}, keep[2] = {1, 0};
     MPI_Comm grid;
-    int err = MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &grid);
+    int err = MPI_Cart_create(births_parent, 2, dims, periods, 0, &grid);
 
     if (err == MPI_SUCCESS) {
         err = MPI_Cart_sub(grid, keep, comm);
@@ -206,14 +209,14 @@ static inline int births_graph(MPI_Comm *comm)
         index[r] = r + 1;
         edges[r] = (r + 1) % tap.size;
     }
-    return MPI_Graph_create(MPI_COMM_WORLD, tap.size, index, edges, 0, comm);
+    return MPI_Graph_create(births_parent, tap.size, index, edges, 0, comm);
 }
 
 static inline int births_dist_graph(MPI_Comm *comm)
 {
     const int source[1] = {tap.rank}, one[1] = {1}, to[1] = {(tap.rank + 1) % tap.size};
 
-    return MPI_Dist_graph_create(MPI_COMM_WORLD, 1, source, one, to, one, MPI_INFO_NULL, 0, comm);
+    return MPI_Dist_graph_create(births_parent, 1, source, one, to, one, MPI_INFO_NULL, 0, comm);
 }
 
 static inline int births_dist_graph_adjacent(MPI_Comm *comm)
@@ -221,8 +224,8 @@ static inline int births_dist_graph_adjacent(MPI_Comm *comm)
     const int from[1] = {(tap.rank + tap.size - 1) % tap.size};
     const int to[1] = {(tap.rank + 1) % tap.size}, one[1] = {1};
 
-    return MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, from, one, 1, to, one, MPI_INFO_NULL,
-                                          0, comm);
+    return MPI_Dist_graph_create_adjacent(births_parent, 1, from, one, 1, to, one, MPI_INFO_NULL, 0,
+                                          comm);
 }
 
 static inline int births_merge(MPI_Comm *comm)
@@ -231,8 +234,8 @@ static inline int births_merge(MPI_Comm *comm)
     MPI_Comm half, both;
     int err;
 
-    MPI_Comm_split(MPI_COMM_WORLD, high, 0, &half);
-    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, high ? 0 : 1, 6, &both);
+    MPI_Comm_split(births_parent, high, 0, &half);
+    MPI_Intercomm_create(half, 0, births_parent, high ? 0 : 1, 6, &both);
     err = MPI_Intercomm_merge(both, high, comm);
     MPI_Comm_free(&both);
     MPI_Comm_free(&half);
@@ -250,7 +253,7 @@ static const struct births_maker {
     const char *name;
     int (*make)(MPI_Comm *comm);
     bool served; /* with PROGRESS=watchdog, its nonblocking sums are served */
-    bool copies; /* attributes of MPI_COMM_WORLD are copied */
+    bool copies; /* attributes of the parent are copied */
 } births_makers[] = {
     {"world", births_world, true, false},
     {"dup", births_dup, true, true},
@@ -302,6 +305,7 @@ static inline void births_begin(int *argc, char ***argv, bool multiple)
         MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
     else
         MPI_Init(argc, argv);
+    births_parent = MPI_COMM_WORLD;
     PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
     tap_begin(comm);
 }
