@@ -27,7 +27,7 @@ static _Thread_local struct operation operation;
 /* No MPI library makes this handle. */
 enum { NOT_STORED = 0x53 };
 
-/* Which ranks make the call: all of the old communicator, which count their calls alike, or only
+/* The ranks that make the call: all of the old communicator, which count their calls alike, or only
  * those of the new one. */
 enum makers { ALL, SOME };
 

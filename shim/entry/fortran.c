@@ -124,7 +124,7 @@ static inline bool others_pass(void)
 
 #define SITE .pmpi = true, .site = site
 
-/* Defines PMPI_X. Of a call of the Fortran libraries, `passes` says if it is below MIN_COUNT. */
+/* Defines PMPI_X. `passes` says if a call of the Fortran libraries is below MIN_COUNT. */
 #define DOOR(name, member, signature, passes, serve)                                               \
     SLOW door_##member(signature(int), const void *site)                                           \
     {                                                                                              \

@@ -1,4 +1,4 @@
-/* What becomes of a call: the verdict of its route, on which one switch acts (shim/entry/act.c). */
+/* The verdict on a call. A route decides, and one switch acts on it (shim/entry/act.c). */
 #ifndef SHIM_ENTRY_ROUTE_H
 #define SHIM_ENTRY_ROUTE_H
 

@@ -16,10 +16,15 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
            shim_is_little(count, shim_abi_word(type), size);
 }
 
-/* The slices of a call: the count of the first one, if there is one (the program's list may be
- * NULL), also once its limit was asked for; the type of its elements, a word where only the count
- * decides; the type of the send buffer; how small slices are told without a lock; the call, and the
- * call that is made. */
+/* The slices of a call:
+ * NUMBER     count of the first one
+ * THERE      there is one: the program's list may be NULL
+ * KNOWN      the same, once the limit is known
+ * UNIT       type of its elements; a word if the count alone decides
+ * SENT       type of the send buffer
+ * IS_LITTLE  tells small slices without a lock
+ * CALL       the call
+ * MADE       the call, once the MPI library has made it */
 #define NUMBER_GATHER     count
 #define THERE_GATHER      true
 #define KNOWN_GATHER      true
