@@ -35,7 +35,7 @@ static double last_seconds(const struct ss_turn *turn)
 /* Seconds per element of finding what is sent. */
 static double scan_cost(const struct ss_feedback *f)
 {
-    return f->topk || f->resting ? ss_select_cost(f) : f->comm->cost_scan;
+    return ss_topk_is_lossy(f) ? ss_select_cost(f) : f->comm->cost_scan;
 }
 
 _Static_assert(sizeof(struct ss_backend_costs) == (SS_COSTS - SS_COST_BACKEND) * sizeof(double),
@@ -100,8 +100,10 @@ static uint64_t flags_of(struct ss_call *call)
         flags |= SS_VOTE_UNKNOWN;
     if (comm->tensors)
         flags |= ss_topk_flags(&call->f);
-    call->limited =
-        status == SS_ERR_MEMORY || call->f.tensor_short ? atomic_load(&comm->mem->limited) : false;
+    if (status == SS_ERR_MEMORY || (call->f.state == SS_TOPK_CANNOT && !call->f.tensor))
+        call->limited = atomic_load(&comm->mem->limited);
+    else
+        call->limited = false;
     if (call->seat.merges && call->f.c.x.backend != &ss_host)
         flags |= SS_VOTE_APART;
     if (call->seat.merges || call->f.c.x.backend->ops->remote)
@@ -123,7 +125,7 @@ static uint64_t state_share(const struct ss_feedback *f)
     const int rank = f->c.x.t->rank;
     int place = rank, slices;
 
-    if (!f->topk)
+    if (!ss_topk_claims(f))
         return 0;
     if (f->tensor->hold.by_host) {
         if (ss_two_level_slices(l, rank, f->c.x.n, &slices) == 0)

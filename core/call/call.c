@@ -17,12 +17,12 @@ static int step_leave(struct ss_call *call)
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    if (status < 0 && call->f.joined > 0 && call->f.c.in == call->f.c.out) {
+    if (status < 0 && call->f.state == SS_TOPK_JOINED && call->f.c.in == call->f.c.out) {
         ss_fail(x, SS_ERR_DEVICE, x->t->rank, SS_PHASE_GATHER);
         return end_failed(call);
     }
     if (status < 0) /* the input is what it was; the residual is lost with its backend */
-        call->f.joined = 0;
+        ss_topk_move(&call->f.state, SS_ON_LEAVE);
     if (call->reason == SS_WHY_CANNOT)
         ss_in_flight_give_back(&call->turn);
     call->stage = SS_STAGE_OVER;
@@ -34,7 +34,7 @@ static int step_leave(struct ss_call *call)
  * lost, and before the sum of a host no rank has looked. */
 static bool takes_residuals(const struct ss_feedback *f, enum ss_reason reason)
 {
-    if (f->keeps || (f->vote.ballot.flags & SS_VOTE_NOT_FINITE))
+    if (ss_topk_differs(f) || (f->vote.ballot.flags & SS_VOTE_NOT_FINITE))
         return false;
     return reason == SS_WHY_DENSE || (reason == SS_WHY_CALLBACKS && !ss_host_sum_due(f));
 }
@@ -190,7 +190,7 @@ static int step_driver(struct ss_call *call)
 static double whole_seconds(const struct ss_feedback *f, double begin)
 {
     const struct ss_exchange *x = &f->c.x;
-    double scan = f->topk ? ss_select_cost(f) * (double)f->select_n : x->spans.times.scan;
+    double scan = ss_topk_claims(f) ? ss_select_cost(f) * (double)f->select_n : x->spans.times.scan;
 
     return scan + f->host.seconds + x->spans.times.vote + (ss_now(x) - begin) - f->aside;
 }

@@ -82,13 +82,13 @@ struct ss_group_seat {
 /* The look of a rank at its input before a vote (core/call/input.c). */
 struct ss_look {
     struct ss_feedback *f;
-    int at;              /* position in the sequence of looks */
-    int status;          /* SS_OK, or the first failure */
-    bool made_way;       /* other work space was freed for the call */
-    bool sampled;        /* a sample found the input dense, so that the rest was not looked at */
-    double begin;        /* time */
-    struct ss_scan rest; /* second part of a scan */
-    size_t observed;     /* elements of the sample that mode observe has taken, 0: none */
+    int at;                /* position in the sequence of looks */
+    int status;            /* SS_OK, or the first failure */
+    bool made_way;         /* other work space was freed for the call */
+    bool sampled;          /* a sample found the input dense, no other element was looked at */
+    double begin;          /* time */
+    struct ss_scan second; /* second part of a scan */
+    size_t observed;       /* elements of the sample that mode observe has taken, 0: none */
 };
 
 /* Steps of a call without movement. */

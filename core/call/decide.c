@@ -84,7 +84,7 @@ static void make_room(struct ss_feedback *f, double bytes)
 /* A rank asks for the comparison: all take part. */
 static void guard(struct ss_feedback *f)
 {
-    if (!(f->vote.ballot.flags & SS_VOTE_GUARD) || !f->topk || f->guarded)
+    if (!(f->vote.ballot.flags & SS_VOTE_GUARD) || !ss_topk_claims(f) || f->guarded)
         return;
     f->guarded = true;
     ss_guard_take(f);
@@ -102,7 +102,7 @@ static void set_voted(struct ss_feedback *f)
                                    .same_state = b->state_sum == 0};
     f->c.layout = f->comm->layout;
     f->c.by_host = f->host.done;
-    f->c.agreed = f->topk ? &f->tensor->agreed : NULL;
+    f->c.agreed = ss_topk_claims(f) ? &f->tensor->agreed : NULL;
     f->c.oktopk.repartition_period = s->repartition_period;
     f->c.oktopk.threshold_period = s->tensors.threshold_period;
 }
@@ -130,8 +130,8 @@ static enum ss_next start_recipe(struct ss_call *call)
 
     see_past(&call->turn);
     ss_plan_make(&shape, h, &call->plan);
-    if (f->resting && call->plan.algorithm != SS_DENSE) { /* what it claims is voted on */
-        ss_topk_wake(f);
+    if (f->state == SS_TOPK_RESTS && call->plan.algorithm != SS_DENSE) {
+        ss_topk_wake(f); /* what it claims is voted on */
         return ss_host_sum_due(f) ? SS_NEXT_HOST_SUM : SS_NEXT_LOOK_INPUT;
     }
     if (call->plan.settled)
@@ -145,8 +145,8 @@ static enum ss_next start_recipe(struct ss_call *call)
         return to_native(call, SS_WHY_OBSERVE);
     }
     ss_log_plan(call);
-    if (f->resting && !call->plan.settled) /* how long dense takes is to be known first */
-        return to_native(call, SS_WHY_DENSE);
+    if (f->state == SS_TOPK_RESTS && !call->plan.settled)
+        return to_native(call, SS_WHY_DENSE); /* how long dense takes is to be known first */
     if (call->plan.algorithm == SS_DENSE)
         return back_off(call, call->plan.short_of_memory ? SS_WHY_LIMIT : SS_WHY_DENSE);
     call->row = shape.rows[call->plan.algorithm];
@@ -161,7 +161,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     call->seat.memory = ss_plan_memory(&shape, call->plan.algorithm);
     make_room(f, call->seat.memory);
     ss_kind_recipe(f);
-    ss_fill_start(c, !c->scan.negative_zero && !f->topk);
+    ss_fill_start(c, !c->scan.negative_zero && !ss_topk_claims(f));
     call->fetching = ss_topk_fetch(f, call->row->stays);
     ss_topk_recipe(f, ss_topk_global(f, call->plan.algorithm));
     guard(f);
@@ -217,8 +217,7 @@ enum ss_next ss_call_decide(struct ss_call *call)
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && first;
     bool callbacks = f->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);
-    bool agreed = (calibrate && !native) || (f->woken || f->host.done ? ss_topk_claimed(f, b->flags)
-                                                                      : ss_topk_vote(f, b->flags));
+    bool agreed = (calibrate && !native) || ss_topk_vote(f, b->flags);
     if ((b->flags & SS_VOTE_ENVIRONMENT) == SS_VOTE_ENVIRONMENT)
         return to_native(call, SS_WHY_ENVIRONMENT);
     if (b->flags & SS_VOTE_OFF)

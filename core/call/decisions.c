@@ -20,14 +20,14 @@ static void note(struct ss_comm *comm, const char *format, ...)
 {
     size_t used = strlen(comm->decisions), room = sizeof comm->decisions - used;
     struct ss_fpenv_full saved;
-    va_list rest;
+    va_list values;
     int length;
 
-    va_start(rest, format);
+    va_start(values, format);
     ss_fpenv_enter_full(&saved);
-    length = vsnprintf(comm->decisions + used, room, format, rest);
+    length = vsnprintf(comm->decisions + used, room, format, values);
     ss_fpenv_leave_full(&saved);
-    va_end(rest);
+    va_end(values);
     if (length < 0 || (size_t)length + 1 >= room)
         comm->decisions[used] = '\0';
     else
@@ -102,7 +102,7 @@ static void tell(struct ss_comm *comm, const struct ss_tensor *t, const char *wh
 
 static void tell_admitted(struct ss_comm *comm, const struct ss_tensor *t)
 {
-    const char *rests = t->rest.resting ? "; it rests until a plan is sparse" : "";
+    const char *rests = t->rest != SS_AWAKE ? "; it rests until a plan is sparse" : "";
     const char *holds = t->hold.by_host ? "; one residual per host" : "";
     char why[240];
 
@@ -121,13 +121,13 @@ void ss_log_tensor(struct ss_feedback *f)
     if (!t || !tells(comm) || t->state == SS_TENSOR_CANDIDATE)
         return;
     bool registered = t->state == SS_TENSOR_REGISTERED;
-    struct ss_tensor_logged now = {t->state, t->reason, registered && t->rest.resting};
+    struct ss_tensor_logged now = {t->state, t->reason, registered && t->rest != SS_AWAKE};
     if (registered && t->logged.state != now.state)
         tell_admitted(comm, t);
     else if (!registered && (t->logged.state != now.state || t->logged.reason != now.reason))
         tell(comm, t, "exact", ss_tensor_reason_name(t->reason));
-    else if (registered && now.resting != t->logged.resting)
-        tell(comm, t, now.resting ? "resting" : "awake",
-             now.resting ? "dense is faster" : "a plan is sparse");
+    else if (registered && now.rests != t->logged.rests)
+        tell(comm, t, now.rests ? "resting" : "awake",
+             now.rests ? "dense is faster" : "a plan is sparse");
     t->logged = now;
 }

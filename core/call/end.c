@@ -175,7 +175,7 @@ enum ss_reason ss_call_reason(const struct ss_call *call)
 
 bool ss_call_joined(const struct ss_call *call)
 {
-    return call->f.joined > 0;
+    return call->f.state == SS_TOPK_JOINED;
 }
 
 bool ss_call_polled(const struct ss_call *call)

@@ -72,7 +72,7 @@ static void open_group(struct ss_group *g, uint64_t part, const struct ss_exchan
 }
 
 /* Puts a call into a group, in the order of the calls. The first call opens a group, unless a group
- * of its part is voting, whose rest it may turn out to be. */
+ * of its part is voting, to which the call may turn out to belong. */
 static void take_place(struct ss_call *call)
 {
     struct ss_grouping *gs = call->f.comm->grouping;

@@ -38,7 +38,7 @@ static bool is_plain(const struct ss_feedback *f)
 {
     const struct ss_settings *s = f->comm->settings;
 
-    return !f->topk || (s->values == SS_VALUES_SAME && s->quant == SS_VALUES_SAME);
+    return !ss_topk_claims(f) || (s->values == SS_VALUES_SAME && s->quant == SS_VALUES_SAME);
 }
 
 static bool fits(const struct ss_group *g, const struct ss_call *call)

@@ -20,9 +20,9 @@ static bool too_dense(const struct ss_feedback *f)
 }
 
 /* If the last input of a lane was too dense, a sample is taken first, at random places since
- * regular ones may see few columns of a matrix. If the sample leaves no doubt, the rest is
- * not looked at. Elements that are not finite may then go unseen, which matters to a dense call
- * only if a residual joins it. */
+ * regular ones may see few columns of a matrix. If the sample leaves no doubt, the
+ * other elements are not looked at. An element that is not finite may then go unseen, which matters
+ * to a dense call only if a residual joins it. */
 enum { SAMPLE_RUNS = 256, SAMPLE_RUN = 64, SAMPLE_FROM = 1 << 18 }; /* elements */
 static const double NO_DOUBT = 1.05;                                /* ten standard deviations */
 
@@ -102,7 +102,7 @@ static bool scan_again(struct ss_feedback *f)
     return c->scan.stored < c->scan.nnz && !f->lane->was_dense;
 }
 
-static int start_rest(struct ss_look *look)
+static int start_second(struct ss_look *look)
 {
     struct ss_coll *c = &look->f->c;
     struct ss_exchange *x = &c->x;
@@ -113,7 +113,7 @@ static int start_rest(struct ss_look *look)
         x->backend, x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
         (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
         c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
-        c->own.capacity - c->own.nnz, &look->rest);
+        c->own.capacity - c->own.nnz, &look->second);
     return SS_OK;
 }
 
@@ -169,17 +169,17 @@ static void book_cost(struct ss_feedback *f, double seconds)
 {
     struct ss_tensor *t = f->tensor;
 
-    if (!f->topk)
+    if (!ss_topk_claims(f))
         f->comm->cost_scan = seconds;
     else if (t->threshold.exact_calls == f->threshold_before.exact_calls &&
-             (t->rest.select_least == 0 || seconds < t->rest.select_least))
-        t->rest.select_least = seconds;
+             (t->select_least == 0 || seconds < t->select_least))
+        t->select_least = seconds;
 }
 
 /* Returns the seconds of reading and writing an element until an ordinary selection was seen. */
 double ss_select_cost(const struct ss_feedback *f)
 {
-    double least = f->tensor->rest.select_least;
+    double least = f->tensor->select_least;
 
     if (least == 0)
         return 4 * ss_backend_costs(f->c.x.backend)->fill * (double)f->c.x.esize;
@@ -199,7 +199,7 @@ static int reserve(struct ss_feedback *f)
 
     if (status == SS_OK && f->c.kind == SS_KIND_ALLREDUCE)
         status = ss_agree_reserve(x);
-    if (status == SS_OK && (f->topk || f->resting) && f->tensor->hold.by_host)
+    if (status == SS_OK && ss_topk_is_lossy(f) && f->tensor->hold.by_host)
         status = ss_host_sum_reserve(f);
     if (status == SS_OK)
         status = ss_fill_reserve(&f->c);
@@ -217,7 +217,7 @@ static bool may_stay(const struct ss_feedback *f)
     const enum ss_algorithm a =
         by_rule > 0 ? (enum ss_algorithm)(by_rule - 1) : f->comm->settings->algorithm;
 
-    if (!ops->remote || !ops->encode || !f->topk)
+    if (!ops->remote || !ops->encode || !ss_topk_claims(f))
         return false;
     return a == SS_AUTO || a == SS_DENSE || ss_rows(f->c.kind)[a]->stays;
 }
@@ -229,20 +229,20 @@ static int start_input(struct ss_look *look)
 
     look->sampled = false;
     look->at = EXTRAS;
-    if (f->resting) {
+    if (f->state == SS_TOPK_RESTS) {
         ss_topk_rest(f);
         return SS_OK;
     }
     if (ss_host_sum_due(f)) /* the entries follow from the sum */
         return SS_OK;
     f->stays = may_stay(f);
-    look->at = f->topk ? CLAIMED : sample ? SAMPLED : SCANNED;
-    return f->topk ? ss_topk_select(f) : sample ? start_sample(look) : start_scan(f);
+    look->at = ss_topk_claims(f) ? CLAIMED : sample ? SAMPLED : SCANNED;
+    return ss_topk_claims(f) ? ss_topk_select(f) : sample ? start_sample(look) : start_scan(f);
 }
 
 static enum ss_span look_span(const struct ss_feedback *f)
 {
-    return f->topk ? SS_SPAN_SELECT : SS_SPAN_SCAN;
+    return ss_topk_claims(f) ? SS_SPAN_SELECT : SS_SPAN_SCAN;
 }
 
 static void leave_input(struct ss_look *look)
@@ -279,12 +279,12 @@ static int step_look(struct ss_look *look)
     case SCANNED:
         if (scan_again(f)) {
             look->at = RESCANNED;
-            return start_rest(look);
+            return start_second(look);
         }
         leave_input(look);
         return SS_OK;
     case RESCANNED:
-        f->c.own.nnz += look->rest.stored;
+        f->c.own.nnz += look->second.stored;
         leave_input(look);
         return SS_OK;
     case CLAIMED:
@@ -320,7 +320,7 @@ void ss_call_look_start(struct ss_look *look, enum ss_look_from from)
     look->at = first[from];
     look->status = SS_OK;
     look->made_way = false;
-    if (from == SS_LOOK_EXTRAS || look->f->resting || ss_host_sum_due(look->f))
+    if (from == SS_LOOK_EXTRAS || look->f->state == SS_TOPK_RESTS || ss_host_sum_due(look->f))
         return;
     ss_trace_end(x, look_span(look->f)); /* begins anew if memory was short */
     look->begin = ss_span_begin(x, look_span(look->f));
@@ -354,7 +354,7 @@ static void look_failed(struct ss_look *look, int status)
 
 void ss_call_look_over(struct ss_look *look, int status)
 {
-    if (look->at != CLAIMED || look->f->claimed)
+    if (look->at != CLAIMED)
         return;
     if (status == SS_OK)
         ss_topk_selected(look->f);

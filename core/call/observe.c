@@ -1,6 +1,6 @@
 /* MODE=observe: the entries that MODE=topk would take and send. The program's results stay the
  * same, and nothing is voted. In some calls of a lane (FIRST_LOOKS, BETWEEN_LOOKS), each rank looks
- * at a sample of its own input. The cost model knows the rest from the vote of the exact call. */
+ * at a sample of its own input. The cost model knows all else from the vote of the exact call. */
 #include <math.h>
 #include <string.h>
 

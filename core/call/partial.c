@@ -140,11 +140,6 @@ static uint64_t code_of(const struct ss_feedback *f)
     return ss_mix(ss_lane_hash(&f->key), ss_standing_code(&f->found.where)) | 1;
 }
 
-static bool is_lossy(const struct ss_feedback *f)
-{
-    return f->topk || f->resting;
-}
-
 uint64_t ss_partial_flags(struct ss_feedback *f)
 {
     uint64_t bucket;
@@ -152,7 +147,7 @@ uint64_t ss_partial_flags(struct ss_feedback *f)
 
     if (f->comm->settings->quorum == SS_QUORUM_ALL)
         return 0;
-    if (!f->comm->rounds || !f->tensor || !is_lossy(f))
+    if (!f->comm->rounds || !f->tensor || !ss_topk_is_lossy(f))
         return SS_VOTE_NO_ROUNDS;
     if (!f->tensor->asked || f->keep.count > 0 || f->c.x.backend != &ss_host || f->comm->status < 0)
         return SS_VOTE_NO_ROUNDS;
@@ -166,7 +161,7 @@ bool ss_partial_agreed(struct ss_feedback *f)
 {
     bool all = !(f->vote.ballot.flags & SS_VOTE_NO_ROUNDS);
 
-    if (f->comm->rounds && f->tensor && is_lossy(f))
+    if (f->comm->rounds && f->tensor && ss_topk_is_lossy(f))
         ss_rounds_open(f->comm->rounds, f->tensor, all ? f->comm->settings->quorum_period - 1 : 0);
     return all;
 }
@@ -190,7 +185,8 @@ void ss_partial_end_full(struct ss_feedback *f, enum ss_algorithm ran)
         f->tensor->guarding.before = f->topk_calls + 1;
     if (!rounds)
         return;
-    if (f->tensor && ran != SS_AUTO && (ran == SS_DENSE ? f->joined == 1 : f->topk))
+    const bool drained = ran == SS_DENSE && f->state == SS_TOPK_JOINED && ss_join_share(f) == 1;
+    if (f->tensor && (drained || f->state == SS_TOPK_SENT))
         ss_rounds_selected(rounds, f->tensor);
     if (f->tensor && !ss_tensor_lossy(f->tensor)) /* by what this call has found */
         ss_rounds_open(rounds, f->tensor, 0);
@@ -213,16 +209,16 @@ static void start(struct ss_call *call)
 
     round.k = ss_topk_wanted(f, &bucket);
     round.bucket = (size_t)bucket;
-    round.silent = call->wishes.off || !is_lossy(f);
+    round.silent = call->wishes.off || !ss_topk_is_lossy(f);
     call->partial = true;
     call->mark = ss_span_begin(&c->x, SS_SPAN_EXCHANGE);
     call->plan.algorithm = algorithm(f->comm->settings);
-    f->tensor->rest.emptied = false;
+    ss_residual_fill(f->tensor);
     ss_trace_begin(&c->x, SS_SPAN_SELECT, NULL, -1);
     ss_rounds_call(f->comm->rounds, &round);
     ss_trace_end(&c->x, SS_SPAN_SELECT);
     c->x.number = ss_rounds_call_number(f->comm->rounds);
-    f->topk = f->resting = false; /* none of this call's business any more */
+    ss_topk_move(&f->state, SS_ON_LEAVE);
 }
 
 static int step(struct ss_call *call)

@@ -123,7 +123,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
     const struct ss_exchange *x = &f->c.x;
     const struct ss_ballot *b = &f->vote.ballot;
     const struct ss_settings *settings = f->comm->settings;
-    bool lossy = f->topk || f->resting, deep = may_be_deep(f, lossy);
+    bool lossy = ss_topk_is_lossy(f), deep = may_be_deep(f, lossy);
     struct ss_shape shape = {
         .rows = rows_of(f),
         .kind = f->c.kind,
@@ -137,7 +137,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         .by_host = is_by_host(f, lossy),
         .shared = may_share(f, lossy),
         .topk = lossy,
-        .resting = f->resting,
+        .resting = f->state == SS_TOPK_RESTS,
         .k = b->k_max,
         .values = lossy ? settings->values : SS_VALUES_SAME,
         .quant = lossy ? settings->quant : SS_VALUES_SAME,

@@ -9,7 +9,7 @@ struct ss_behind {
 
 static bool keep_is_due(const struct ss_feedback *f)
 {
-    return f->topk && f->keep.count > 0 && !f->keep.done;
+    return ss_topk_claims(f) && f->keep.count > 0 && !f->keep.done;
 }
 
 static bool guard_is_due(const struct ss_feedback *f)

@@ -5,7 +5,7 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-void ss_join_emptied(struct ss_tensor *t)
+void ss_join_free(struct ss_tensor *t)
 {
     if (t->state != SS_TENSOR_REGISTERED)
         ss_residual_drop(t);
@@ -26,21 +26,24 @@ double ss_join_ratio_square(const struct ss_feedback *f)
 
 static const double SIXTEENTH = 0.0625;
 
+double ss_join_share(const struct ss_feedback *f)
+{
+    return ss_bits_double(f->vote.ballot.ratio_max) <= 1 ? 1 : SIXTEENTH;
+}
+
 void ss_join_start(struct ss_feedback *f)
 {
-    struct ss_coll *c = &f->c;
-    struct ss_tensor *t = f->tensor;
-    double ratio = ss_bits_double(f->vote.ballot.ratio_max);
+    const struct ss_tensor *t = f->tensor;
 
-    if (!t || !t->placed || !ss_residual_there(t) || t->fresh)
-        return;
-    f->joined = ratio <= 1 ? 1 : SIXTEENTH;
-    ss_residual_join(t, c->in, c->out, f->joined);
+    if (t && t->placed && ss_residual_there(t) && ss_topk_move(&f->state, SS_ON_JOIN))
+        ss_residual_join(t, f->c.in, f->c.out, ss_join_share(f));
 }
 
 void ss_join_end(struct ss_feedback *f)
 {
-    ss_residual_leave(f->tensor, f->joined);
-    if (f->joined == 1)
-        ss_join_emptied(f->tensor);
+    const double share = ss_join_share(f);
+
+    ss_residual_leave(f->tensor, share);
+    if (share == 1)
+        ss_join_free(f->tensor);
 }

@@ -7,6 +7,33 @@
 #include "core/comm/communicator.h"
 #include "core/vote/vote.h"
 
+/* The residual in a call; core/feedback/topk_state.c has the table of transitions. The call is
+ * lossy from SS_TOPK_RESTS on, and claims from SS_TOPK_SELECTS on. */
+enum ss_topk_state {
+    SS_TOPK_NONE,    /* takes no part: the call is exact or a round, or its claims have returned */
+    SS_TOPK_CANNOT,  /* no memory for the tensor, or the residual cannot move to the buffers */
+    SS_TOPK_JOINED,  /* a share of the residual is in the input of the MPI library */
+    SS_TOPK_RESTS,   /* the tensor rests: claims nothing, since dense is faster */
+    SS_TOPK_SELECTS, /* is to claim; the ranks have not voted on the tensor */
+    SS_TOPK_CLAIMED, /* claims are out of the residual; the ranks have not voted on the tensor */
+    SS_TOPK_AGREED,  /* the ranks have voted on the tensor; is to claim and to vote again */
+    SS_TOPK_SENDS,   /* claims are out of the residual, and the ranks have voted on the tensor */
+    SS_TOPK_SENT     /* claims are committed */
+};
+
+enum ss_topk_event {
+    SS_ON_CANNOT,  /* the rank cannot serve the tensor */
+    SS_ON_LOSSY,   /* a lossy call begins */
+    SS_ON_REST,    /* its tensor rests */
+    SS_ON_CLAIMED, /* the backend has claimed */
+    SS_ON_VOTE,    /* the ranks have voted on the tensor */
+    SS_ON_WAKE,    /* the plan of a resting tensor is sparse */
+    SS_ON_JOIN,    /* a share of the residual joins the input */
+    SS_ON_COMMIT,  /* the call has succeeded */
+    SS_ON_RETURN,  /* the claims return: the call turns native or fails */
+    SS_ON_LEAVE    /* the call is a round, or the backend has failed before the share was sent */
+};
+
 /* Elements that a rule keeps (core/feedback/kept.c). */
 struct ss_keeping {
     uint64_t first, count;
@@ -54,15 +81,8 @@ struct ss_feedback {
     struct ss_call_site site; /* of the application's call */
     struct ss_tensor_found found;
     struct ss_tensor *tensor; /* between start and end */
-    bool tensor_short;        /* no memory for the tensor */
-    bool stuck;   /* the residual cannot follow the buffers: asks all ranks to go native */
-    bool keeps;   /* ranks mean different tensors: no residual may join the input, whatever runs */
-    bool topk;    /* lossy as far as this rank knows: the own stream is claimed, not scanned */
-    bool resting; /* lossy, but nothing is claimed, since dense was faster */
-    bool woken;   /* rested when the call began */
-    bool claimed; /* claims are out of the residual */
-    bool few;     /* the backend has claimed too few entries */
-    bool stays;   /* claims may stay in their backend; `home` has room for them on the host */
+    enum ss_topk_state state; /* as far as this rank knows; ss_topk_move alone changes it */
+    bool stays; /* claims may stay in their backend; `home` has room for them on the host */
     struct ss_stream home;
     bool reevaluate;     /* too few entries were claimed: asks for a new threshold */
     uint64_t topk_calls; /* registered calls of the tensor before this one */
@@ -74,9 +94,8 @@ struct ss_feedback {
     struct ss_keeping keep;
     struct ss_host_sum host;
     struct ss_threshold threshold_before; /* the tensor's, restored if the call turns native */
-    double joined; /* share of the residual that has joined the dense input, 0 = none */
-    bool guarded;  /* the result is compared with the dense sum */
-    bool guarding; /* the comparison is under way */
+    bool guarded;                         /* the result is compared with the dense sum */
+    bool guarding;                        /* the comparison is under way */
     struct ss_agree guard;
     double aside;                    /* seconds of the exchange that GUARD took */
     const struct ss_behind *behind;  /* the step behind the collective that is under way */
@@ -88,6 +107,22 @@ static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
 {
     return (struct ss_feedback *)x;
 }
+
+/* Return true if the call is lossy as far as this rank knows; if it is and its tensor does not
+ * rest, so that the own stream is claimed, not scanned. */
+static inline bool ss_topk_is_lossy(const struct ss_feedback *f)
+{
+    return f->state >= SS_TOPK_RESTS;
+}
+
+static inline bool ss_topk_claims(const struct ss_feedback *f)
+{
+    return f->state >= SS_TOPK_SELECTS;
+}
+
+/* core/feedback/topk_state.c: changes the state by an event. Returns false, and changes nothing, if
+ * the event does not concern the state. */
+bool ss_topk_move(enum ss_topk_state *state, enum ss_topk_event event);
 
 /* core/feedback/topk.c: the steps of top-k in a call, in their order. */
 
@@ -127,12 +162,12 @@ void ss_topk_surveyed(struct ss_feedback *f);
 bool ss_topk_fetch(struct ss_feedback *f, bool stays);
 /* Returns algorithm + 1 of the tensor's rule, 0 if it names none. */
 uint64_t ss_topk_forced(const struct ss_feedback *f);
-/* Takes the combined flags of the vote. Returns false if the call must undo its claims and go
- * native: the tensor is lossy on some ranks only, or ranks mean different tensors. */
+/* Takes the combined flags of the vote; of a second vote on the tensor, those about claims alone.
+ * Returns false if the call must undo its claims and go native: the tensor is lossy on some ranks
+ * only, ranks mean different tensors, or some ranks have claimed and others rest. */
 bool ss_topk_vote(struct ss_feedback *f, uint64_t flags);
-/* Takes the flags about claims alone, in the second vote after ss_topk_wake. Returns false if the
- * call must go native: some ranks have claimed and others rest. */
-bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags);
+/* Returns true if ranks mean different tensors, by the vote: no residual may join the input. */
+bool ss_topk_differs(const struct ss_feedback *f);
 /* Returns true if the algorithm, or in two_level the one between hosts, keeps a global top-k. */
 bool ss_topk_global(const struct ss_feedback *f, enum ss_algorithm algorithm);
 /* Before the first step of an algorithm: makes room for claims.own_error if streams are rounded,
@@ -192,13 +227,15 @@ void ss_look_start(struct ss_feedback *f);
 void ss_look_on(struct ss_feedback *f);
 void ss_look_forget(struct ss_feedback *f);
 
-/* core/feedback/dense_join.c. Frees a residual that has been sent, unless the tensor is still
+/* core/feedback/dense_join.c. Frees a residual that is zero, unless the tensor is still
  * registered. */
-void ss_join_emptied(struct ss_tensor *t);
+void ss_join_free(struct ss_tensor *t);
 /* Returns the squared ratio of the residual's norm to the input's. */
 double ss_join_ratio_square(const struct ss_feedback *f);
-/* If the call goes dense, ss_join_start sets out = in + share of the residual (f->joined). After
- * the sum has succeeded, ss_join_end takes that share from the residual. */
+/* Returns the share of the residual that joins a dense call, by the vote. */
+double ss_join_share(const struct ss_feedback *f);
+/* If the call goes dense, ss_join_start sets out = in + share of the residual. After the sum has
+ * succeeded, ss_join_end takes that share from the residual. */
 void ss_join_start(struct ss_feedback *f);
 void ss_join_end(struct ss_feedback *f);
 

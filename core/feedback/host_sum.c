@@ -43,7 +43,7 @@ void ss_host_sum_hold(const struct ss_feedback *f, struct ss_tensor_call *call)
 
 bool ss_host_sum_due(const struct ss_feedback *f)
 {
-    return f->topk && f->tensor->hold.by_host && !f->host.done;
+    return ss_topk_claims(f) && f->tensor->hold.by_host && !f->host.done;
 }
 
 int ss_host_sum_reserve(struct ss_feedback *f)

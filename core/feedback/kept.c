@@ -30,7 +30,7 @@ uint64_t ss_keep_code(const struct ss_feedback *f)
         return 0;
     if (f->tensor->hold.by_host) /* also while it rests: the plan is another */
         return UINT64_MAX - 1;
-    if (!f->topk) /* a rule that keeps all */
+    if (!ss_topk_claims(f)) /* a rule that keeps all */
         return UINT64_MAX;
     return f->keep.count * 2 + (f->keep.first == 0 && f->keep.count > 0);
 }

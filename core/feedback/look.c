@@ -10,10 +10,10 @@ static bool may_join(const struct ss_feedback *f)
 {
     const struct ss_tensor *t = f->tensor;
 
-    if (f->stuck || !t->placed)
+    if (f->state == SS_TOPK_CANNOT || !t->placed)
         return false;
     if (t->state == SS_TENSOR_REGISTERED)
-        return f->resting && !t->rest.emptied;
+        return f->state == SS_TOPK_RESTS && t->rest != SS_RESTS_EMPTY;
     return ss_residual_there(t) || (t->registered_calls > 0 && f->lane->holds);
 }
 
@@ -23,9 +23,9 @@ static void start_join(struct ss_feedback *f)
     struct ss_looked *l = &f->looked;
 
     l->checks = may_join(f);
-    l->joins = l->checks && ss_residual_there(f->tensor) && !f->tensor->fresh;
+    l->joins = l->checks && ss_residual_there(f->tensor);
     l->not_finite = 0;
-    l->measured = l->joins && (!f->resting || !(ss_residual_square(f->tensor) > 0));
+    l->measured = l->joins && (f->state != SS_TOPK_RESTS || !(ss_residual_square(f->tensor) > 0));
     if (l->measured)
         x->ticket = ss_residual_measure(f->tensor, &l->residual_square);
     if (l->checks)
@@ -90,7 +90,7 @@ void ss_look_on(struct ss_feedback *f)
     if (l->measured)
         ss_residual_measured(f->tensor, l->residual_square);
     if (l->joins && ss_residual_square(f->tensor) == 0) {
-        ss_join_emptied(f->tensor);
+        ss_join_free(f->tensor);
         l->joins = false;
     }
     if (!l->checks)

@@ -1,5 +1,5 @@
 /* Top-k with error feedback inside a call (SparCML Algorithm 1; Ok-Topk Algorithm 2). The call
- * claims and sends the large entries of gradient + residual, and the rest stays in the residual.
+ * claims and sends the large entries of gradient + residual; the others stay in the residual.
  * Claims that do not reach the result return: by undo if the call turns native on the raw gradient,
  * by addition if the call fails. */
 #include <math.h>
@@ -59,7 +59,7 @@ static bool follow(struct ss_feedback *f)
         tell_lost(f, lost);
     if (status != SS_OK || !ss_tensor_lossy(t) || ss_residual_there(t))
         return status == SS_OK;
-    return ss_residual_renew(t);
+    return ss_residual_make(t);
 }
 
 static struct ss_tensor_call call_of(const struct ss_feedback *f,
@@ -98,7 +98,8 @@ void ss_topk_find(struct ss_feedback *f)
 
     ss_host_sum_hold(f, &call);
     f->tensor = ss_tensor_find(comm->tensors, &call, &f->found);
-    f->tensor_short = !f->tensor;
+    if (!f->tensor)
+        ss_topk_move(&f->state, SS_ON_CANNOT);
     if (f->cannot)
         f->tensor = NULL;
 }
@@ -106,26 +107,28 @@ void ss_topk_find(struct ss_feedback *f)
 void ss_topk_start(struct ss_feedback *f)
 {
     struct ss_tensor_call call = call_of(f, NULL);
+    struct ss_tensor *t = f->tensor;
 
-    if (!f->tensor)
+    if (!t)
         return;
-    ss_tensor_take(f->tensor, &call, &f->found);
-    f->stuck = !follow(f);
-    ss_tensor_begin(f->tensor);
+    ss_tensor_take(t, &call, &f->found);
+    if (!follow(f))
+        ss_topk_move(&f->state, SS_ON_CANNOT);
+    ss_tensor_begin(t);
     ss_keep_range(f);
-    f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < f->c.x.n && !f->stuck;
-    f->topk_calls = f->topk ? f->tensor->registered_calls - 1 : 0;
-    if (f->topk && f->tensor->rest.resting && must_be_sparse(f))
-        f->tensor->rest.resting = false;
-    f->resting = f->topk && f->tensor->rest.resting;
-    f->topk = f->topk && !f->resting;
+    if (!ss_tensor_lossy(t) || f->keep.count >= f->c.x.n || !ss_topk_move(&f->state, SS_ON_LOSSY))
+        return;
+    f->topk_calls = t->registered_calls - 1;
+    if (must_be_sparse(f))
+        t->rest = SS_AWAKE;
+    if (t->rest != SS_AWAKE)
+        ss_topk_move(&f->state, SS_ON_REST);
 }
 
 void ss_topk_wake(struct ss_feedback *f)
 {
-    f->tensor->rest.resting = false;
-    f->resting = false;
-    f->topk = f->woken = true;
+    f->tensor->rest = SS_AWAKE;
+    ss_topk_move(&f->state, SS_ON_WAKE);
 }
 
 double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket)
@@ -219,7 +222,7 @@ int ss_topk_select(struct ss_feedback *f)
     else
         x->ticket =
             x->backend->ops->claim(x->backend, &t->threshold, x->type, g, r, n, (uint32_t)first, k,
-                                   c->own.idx, c->own.val, seen, &f->few);
+                                   c->own.idx, c->own.val, seen, &f->reevaluate);
     guard(f);
     return SS_OK;
 }
@@ -230,8 +233,7 @@ void ss_topk_selected(struct ss_feedback *f)
     struct ss_exchange *x = &c->x;
     size_t claimed = f->seen.claimed, not_finite = f->seen.not_finite;
 
-    f->claimed = true;
-    f->reevaluate = f->few;
+    ss_topk_move(&f->state, SS_ON_CLAIMED);
     f->select_stop = f->seen.stop;
     f->input_square = f->seen.input_square;
     if (!c->own.stays)
@@ -247,11 +249,12 @@ void ss_topk_selected(struct ss_feedback *f)
 void ss_topk_lost(struct ss_feedback *f)
 {
     f->tensor->threshold = f->threshold_before;
+    f->reevaluate = false;
 }
 
 uint64_t ss_topk_forced(const struct ss_feedback *f)
 {
-    const struct ss_rule *rule = f->topk || f->resting ? f->tensor->rule : NULL;
+    const struct ss_rule *rule = ss_topk_is_lossy(f) ? f->tensor->rule : NULL;
 
     return rule && rule->has_algorithm ? (uint64_t)rule->algorithm + 1 : 0;
 }
@@ -262,15 +265,15 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
 
     if (ss_tensors_hold(f->comm->tensors, f->lane->number))
         flags |= SS_VOTE_HOLDS;
-    if (!f->tensor)
-        return f->tensor_short ? flags | SS_VOTE_CANNOT : flags;
-    if (f->stuck)
+    if (f->state == SS_TOPK_CANNOT)
         flags |= SS_VOTE_CANNOT;
+    if (!f->tensor)
+        return flags;
     if (ss_tensor_lane_interest(f->tensor))
         flags |= SS_VOTE_INTEREST;
-    if (f->topk)
+    if (ss_topk_claims(f))
         flags |= SS_VOTE_CLAIMS;
-    if (f->resting)
+    if (f->state == SS_TOPK_RESTS)
         flags |= SS_VOTE_RESTING;
     if (f->reevaluate)
         flags |= SS_VOTE_REEVALUATE;
@@ -305,7 +308,27 @@ static void tell_period(struct ss_feedback *f)
         "rule of REGISTER, N being its calls per step, makes it lossy");
 }
 
-bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
+bool ss_topk_differs(const struct ss_feedback *f)
+{
+    const struct ss_ballot *all = &f->vote.ballot;
+
+    return !ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR);
+}
+
+/* Takes the flags about claims alone. Returns false if some ranks have claimed and others rest. */
+static bool vote_on_claims(struct ss_feedback *f, uint64_t flags)
+{
+    const bool rest = flags & SS_VOTE_RESTING, claim = flags & SS_VOTE_CLAIMS;
+
+    if (flags & SS_VOTE_REEVALUATE)
+        ss_threshold_reevaluate(&f->tensor->threshold);
+    if (rest && claim)
+        f->tensor->rest = SS_AWAKE;
+    return !rest || (!claim && f->state == SS_TOPK_RESTS);
+}
+
+/* Takes the first vote on the tensor. */
+static bool vote_on_tensor(struct ss_feedback *f, uint64_t flags)
 {
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
     const struct ss_ballot *all = &f->vote.ballot;
@@ -315,34 +338,28 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
         return true;
     const bool all_known = all->same_min[SS_SAME_TENSOR] > 0;
     ss_tensors_identity_vote(f->comm->tensors, f->lane->number, label, tensor, all_known);
-    f->keeps = !label || !tensor;
     if (!f->tensor)
         return !(ballot.registered && ballot.unregistered);
     count_alone(f, all_known);
     tell_period(f);
     ss_tensor_vote(f->tensor, &ballot, label && (tensor || !all_known));
-    if (f->keeps)
+    ss_topk_move(&f->state, SS_ON_VOTE);
+    if (ss_topk_differs(f))
         return !ballot.registered && !(flags & SS_VOTE_DRAIN);
-    if (f->resting && !(flags & (SS_VOTE_DRAIN | SS_VOTE_CLAIMS | SS_VOTE_CANNOT)))
-        f->tensor->rest.emptied = true;
-    return ss_topk_claimed(f, flags) && !(ballot.registered && ballot.unregistered);
+    if (f->state == SS_TOPK_RESTS && !(flags & (SS_VOTE_DRAIN | SS_VOTE_CLAIMS | SS_VOTE_CANNOT)))
+        f->tensor->rest = SS_RESTS_EMPTY;
+    return vote_on_claims(f, flags) && !(ballot.registered && ballot.unregistered);
 }
 
-bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags)
+bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
 {
-    if (flags & SS_VOTE_REEVALUATE)
-        ss_threshold_reevaluate(&f->tensor->threshold);
-    if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
-        f->tensor->rest.resting = false;
-    return !(flags & SS_VOTE_RESTING) || (!(flags & SS_VOTE_CLAIMS) && f->resting);
+    return f->state >= SS_TOPK_AGREED ? vote_on_claims(f, flags) : vote_on_tensor(f, flags);
 }
 
 void ss_topk_planned(struct ss_feedback *f, bool dense)
 {
-    if (!f->topk || !dense)
-        return;
-    f->tensor->rest.resting = true;
-    f->tensor->rest.emptied = false;
+    if (ss_topk_claims(f) && dense)
+        f->tensor->rest = SS_RESTS;
 }
 
 /* Returns a seed that differs between tensors, calls and ranks; the encoder adds the position. */
@@ -379,7 +396,7 @@ void ss_topk_recipe(struct ss_feedback *f, bool global)
     const struct ss_settings *s = f->comm->settings;
     size_t entries = c->own.nnz + 1;
 
-    if (!f->topk)
+    if (!ss_topk_claims(f))
         return;
     c->rounding = (struct ss_rounding){.values = s->values, .bucket = s->quant_bucket};
     c->rounding_dense = c->rounding;
@@ -442,13 +459,12 @@ static void add_errors(struct ss_feedback *f)
 
 void ss_topk_commit(struct ss_feedback *f)
 {
-    if (!f->claimed)
+    if (!ss_topk_move(&f->state, SS_ON_COMMIT))
         return;
     ss_residual_claimed(f->tensor, f->sum_square);
     add_errors(f);
     if (f->c.claims.mark)
         return_claims(f);
-    f->claimed = false;
 }
 
 void ss_topk_undo(struct ss_feedback *f)
@@ -456,25 +472,23 @@ void ss_topk_undo(struct ss_feedback *f)
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
 
-    if (!f->claimed)
+    if (!ss_topk_move(&f->state, SS_ON_RETURN))
         return;
     x->backend->ops->undo(x->backend, x->type, f->select_in,
                           ss_residual_at(f->tensor, f->select_first), f->select_stop,
                           (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
     f->tensor->threshold = f->threshold_before;
-    f->claimed = false;
 }
 
 void ss_topk_fail(struct ss_feedback *f)
 {
     const struct ss_coll *c = &f->c;
 
-    if (!f->claimed)
+    if (!ss_topk_move(&f->state, SS_ON_RETURN))
         return;
     ss_residual_add(f->tensor, c->own.idx, c->own.val, c->own.nnz);
     if (c->claims.own_error)
         ss_residual_add(f->tensor, c->own.idx, c->claims.own_error, c->own.nnz);
-    f->claimed = false;
 }
 
 static double off(uint64_t selected, uint64_t k)
@@ -522,9 +536,9 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
     if (!t)
         return;
     ss_host_sum_hide(f);
-    if (f->joined > 0 && ran == SS_DENSE)
+    if (f->state == SS_TOPK_JOINED && ran == SS_DENSE)
         ss_join_end(f);
-    if (f->topk && ran != SS_AUTO && ran != SS_DENSE) {
+    if (f->state == SS_TOPK_SENT) {
         t->stats.topk_calls++;
         if (t->lossy_since == 0)
             t->lossy_since = t->calls;
@@ -546,7 +560,7 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
 
 void ss_topk_not_finite(struct ss_feedback *f)
 {
-    if (!f->topk || f->comm->warned_not_finite)
+    if (!ss_topk_claims(f) || f->comm->warned_not_finite)
         return;
     f->comm->warned_not_finite = true;
     ss_topk_warn(f, "an input that is not finite. If a loss scale shrinks now, what was kept back "
@@ -563,12 +577,12 @@ void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
                  "top-k: %llu %s called from %s on %s: ", (unsigned long long)t->n,
                  ss_type_name(t->type), t->site_name[0] ? t->site_name : "an unknown place",
                  comm->name[0] ? comm->name : "an unnamed communicator");
-    va_list rest;
+    va_list values;
 
     comm->warning_own = false;
     if (length < 0 || (size_t)length >= sizeof comm->warning)
         return;
-    va_start(rest, format);
-    vsnprintf(comm->warning + length, sizeof comm->warning - (size_t)length, format, rest);
-    va_end(rest);
+    va_start(values, format);
+    vsnprintf(comm->warning + length, sizeof comm->warning - (size_t)length, format, values);
+    va_end(values);
 }

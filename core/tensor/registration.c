@@ -25,21 +25,20 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
 
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason)
 {
+    const bool before = ss_residual_there(t);
+
     if (registered && !ss_residual_make(t)) {
         registered = false;
         reason = SS_TENSOR_MEMORY;
     }
-    if (!registered && t->fresh)
-        ss_residual_drop(t);
     if (registered && t->state != SS_TENSOR_REGISTERED) {
         t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
         ss_agreed_forget(&t->agreed);
-        t->rest.resting = t->rest.emptied = t->fresh; /* until a plan is sparse */
+        t->rest = before ? SS_AWAKE : SS_RESTS_EMPTY;
         t->lossy_since = 0;
     }
     if (t->decided_at == 0)
         t->decided_at = t->calls;
-    t->fresh = false;
     t->state = registered ? SS_TENSOR_REGISTERED : SS_TENSOR_EXACT;
     t->reason = registered ? SS_TENSOR_NONE : reason;
     return registered;

@@ -54,7 +54,6 @@ bool ss_residual_make(struct ss_tensor *t)
     struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
     lane->residuals++;
     lane->orphan_calls = 0; /* the call may have begun long ago: compute the bound anew */
-    t->fresh = true;
     return true;
 }
 
@@ -63,7 +62,6 @@ void ss_residual_drop(struct ss_tensor *t)
     if (t->residual.values.data)
         t->owner->lanes[t->lane].residuals--;
     t->residual.backend->ops->drop(t->residual.backend, &t->residual.values);
-    t->fresh = false;
 }
 
 void ss_residual_clear(struct ss_tensor *t)
@@ -221,14 +219,6 @@ double ss_residual_lost(struct ss_tensors *tensors)
     return norm;
 }
 
-bool ss_residual_renew(struct ss_tensor *t)
-{
-    const bool made = ss_residual_make(t);
-
-    t->fresh = false;
-    return made;
-}
-
 static bool holds_same(const struct ss_tensor *a, const struct ss_tensor *b)
 {
     return a->hold.by_host == b->hold.by_host && a->hold.first == b->hold.first &&
@@ -254,6 +244,6 @@ bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
         from->residual.values = (struct ss_buf){0};
     }
     from->residual.square = 0;
-    to->rest.emptied = false;
+    ss_residual_fill(to);
     return true;
 }

@@ -28,6 +28,12 @@ bool ss_residual_make(struct ss_tensor *t);
 void ss_residual_drop(struct ss_tensor *t);  /* frees it */
 void ss_residual_clear(struct ss_tensor *t); /* sets it to zero and keeps the memory */
 
+/* Records that the residual of a resting tensor may no longer be zero on all ranks. */
+static inline void ss_residual_fill(struct ss_tensor *t)
+{
+    t->rest = t->rest == SS_AWAKE ? SS_AWAKE : SS_RESTS;
+}
+
 /* Returns the squared norm as last known. */
 static inline double ss_residual_square(const struct ss_tensor *t)
 {
@@ -65,9 +71,6 @@ double ss_residual_lost(struct ss_tensors *tensors);
 /* If the residual's backend has failed, drops the residual, counts it for ss_residual_lost and
  * returns its norm; else returns 0. */
 double ss_residual_give_up(struct ss_tensor *t);
-
-/* Makes the residual of a registered tensor again; returns false if memory is short. */
-bool ss_residual_renew(struct ss_tensor *t);
 
 /* Adds the residual of `from` to that of `to`, one rounding per element, or hands it over as it is
  * if `to` has none. Returns false if the residual could not move to the backend of `to`, or if the

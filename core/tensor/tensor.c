@@ -264,7 +264,7 @@ static void settle_orphans(const struct ss_tensor *by, bool overlaps)
 bool ss_tensor_lane_interest(const struct ss_tensor *t)
 {
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
-        if ((o->state == SS_TENSOR_REGISTERED && !(o->rest.resting && o->rest.emptied)) ||
+        if ((o->state == SS_TENSOR_REGISTERED && o->rest != SS_RESTS_EMPTY) ||
             (o->state == SS_TENSOR_CANDIDATE && !is_gone(o) && o->calls < LOOKED_FOR))
             return true;
     return false;

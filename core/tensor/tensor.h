@@ -81,12 +81,17 @@ struct ss_call_history {
 
 /* A registered tensor rests while dense is faster, or before its first sparse plan. Its calls claim
  * nothing, and dense calls send its residual. Once the residual is empty, calls of the lane may
- * skip the vote. Plans alone decide it, so that all ranks agree (core/feedback). */
-struct ss_rest {
-    bool resting;
-    bool emptied;        /* while resting: the residuals of all ranks are zero */
-    double select_least; /* seconds per element of the fastest selection; 0: not measured */
-};
+ * skip the vote. Votes and plans alone decide it, so that all ranks agree.
+ *
+ *     event                                           from                   to
+ *     registered, with a residual of earlier calls    any                    SS_AWAKE
+ *     registered, with a new residual                 any                    SS_RESTS_EMPTY
+ *     a plan is dense                                 SS_AWAKE               SS_RESTS
+ *     a plan is or must be sparse, or a rank claims   any                    SS_AWAKE
+ *     no rank's residual is to join                   SS_RESTS               SS_RESTS_EMPTY
+ *     a round, or a residual from an orphan           SS_RESTS_EMPTY         SS_RESTS
+ */
+enum ss_rest { SS_AWAKE, SS_RESTS, SS_RESTS_EMPTY };
 
 /* For the report, over registered calls that were sent sparse (core/feedback/topk.c). */
 struct ss_tensor_stats {
@@ -103,7 +108,7 @@ struct ss_tensor_stats {
 struct ss_tensor_logged {
     enum ss_tensor_state state;
     enum ss_tensor_reason reason;
-    bool resting;
+    bool rests;
 };
 
 struct ss_tensors;
@@ -143,13 +148,13 @@ struct ss_tensor {
     uint64_t calls;          /* all of its calls */
     uint64_t registered_calls; /* calls that were lossy as far as this rank knew */
     uint64_t lossy_since;      /* number of its first call with a lossy result, 0 = none */
-    bool fresh;                /* the residual was made for the last ballot and is zero */
 
     unsigned refusals; /* votes in a row in which a rank refused, or meant another tensor */
     unsigned alone;    /* votes in a row in which this rank knew its tensor, and another did not */
     uint64_t decided_at; /* number of its call that first settled its state, 0 = not yet */
     struct ss_call_history history;
-    struct ss_rest rest;
+    enum ss_rest rest;
+    double select_least; /* seconds per element of the fastest selection; 0: not measured */
     struct ss_guarding guarding;
     struct ss_tensor_stats stats;
     struct ss_buf series; /* struct ss_series of the lossy calls, if settings ask for it */

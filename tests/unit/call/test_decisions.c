@@ -63,7 +63,7 @@ static void be(enum ss_tensor_state state, enum ss_tensor_reason reason, bool re
     scene->call.f.tensor = &scene->tensor;
     scene->tensor.state = state;
     scene->tensor.reason = reason;
-    scene->tensor.rest.resting = resting;
+    scene->tensor.rest = resting ? SS_RESTS : SS_AWAKE;
     ss_log_tensor(&scene->call.f);
 }
 

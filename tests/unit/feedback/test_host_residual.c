@@ -165,7 +165,7 @@ static void expect_agreement(const struct training *t, const char *what)
 
     for (int r = 1; r < t->job.size; r++) {
         const struct ss_tensor *other = tensor_of(t, r);
-        if (other->state != first->state || other->rest.resting != first->rest.resting ||
+        if (other->state != first->state || other->rest != first->rest ||
             other->guarding.checks != first->guarding.checks ||
             other->guarding.far != first->guarding.far)
             fail_msg("%s: rank %d has another tensor than rank 0", what, r);
@@ -396,7 +396,7 @@ static void a_rank_that_holds_nothing_says_that_its_input_is_not_finite(void **s
         training_step(&t, false);
     }
     assert_int_equal(tensor_of(&t, 1)->hold.n, 0);
-    assert_true(tensor_of(&t, 0)->rest.resting && !training_drained(&t));
+    assert_true(tensor_of(&t, 0)->rest != SS_AWAKE && !training_drained(&t));
     put(SS_F32, t.gradient[1], 5, (double)NAN);
     expect_native_and_untouched(&t, SS_WHY_NOT_FINITE);
     training_close(&t);

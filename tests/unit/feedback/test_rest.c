@@ -167,10 +167,10 @@ static void the_search_for_a_threshold_is_not_what_a_selection_costs(void **stat
             assert_true(c->f.c.x.spans.times.scan > 0);
             const struct ss_tensor *tensor = tensor_of(&t, 0);
             bool ordinary = tensor->threshold.exact_calls < tensor->threshold.calls;
-            assert_int_equal(tensor->rest.select_least > 0, ordinary);
+            assert_int_equal(tensor->select_least > 0, ordinary);
             assert_true(!ordinary || periods[p] > 1);
         }
-        assert_int_equal(tensor_of(&t, 0)->rest.select_least > 0, periods[p] > 1);
+        assert_int_equal(tensor_of(&t, 0)->select_least > 0, periods[p] > 1);
         training_close(&t);
     }
 }

@@ -72,11 +72,11 @@ static void an_orphan_is_handed_to_its_successor(void **state)
     fill_residual(job, heir, sum, size);
     at(job, 0, 8, 64);
     assert_int_equal(residuals_of(job), 2);
-    heir->rest.emptied = true;
+    heir->rest = SS_RESTS_EMPTY;
     for (int step = 0; step < 80; step++)
         at(job, 0, 8, 64);
     assert_int_equal(residuals_of(job), 1);
-    assert_false(heir->rest.emptied);
+    assert_int_equal(heir->rest, SS_RESTS);
     assert_null(old->residual.values.data);
     assert_int_equal(old->state, SS_TENSOR_CANDIDATE);
     assert_conserved(job, sum, size, 1);
@@ -309,7 +309,7 @@ static void a_lane_is_of_interest_while_a_tensor_of_it_is(void **state)
     assert_false(ss_tensor_lane_interest(exact)); /* the candidate is called no more */
     ss_tensor_settle(candidate, true, SS_TENSOR_NONE);
     assert_false(ss_tensor_lane_interest(exact)); /* nothing was claimed yet */
-    candidate->rest.resting = false;
+    candidate->rest = SS_AWAKE;
     assert_true(ss_tensor_lane_interest(exact)); /* as long as it may be called again */
     ss_tensor_settle(candidate, false, SS_TENSOR_GUARDED);
     assert_false(ss_tensor_lane_interest(exact));
