@@ -50,7 +50,7 @@ enum ss_vote_flag {
     /* The tensor is lossy and has not claimed, since dense was faster. With CLAIMS of another rank
      * it says that ranks differ. */
     SS_VOTE_RESTING = 1 << 16,
-    /* The rank has claimed entries. A tensor that wakes votes twice: first RESTING, then CLAIMS. */
+    /* The rank has claimed entries. A call that ends a rest votes first RESTING, then CLAIMS. */
     SS_VOTE_CLAIMS = 1 << 17,
     /* The tensor's next calls cannot be partial. A negative, since all ranks must be able to. */
     SS_VOTE_NO_ROUNDS = 1 << 18,
