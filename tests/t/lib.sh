@@ -272,14 +272,20 @@ tap_no_sparse() {
     tap "$?" "$1"
 }
 
-# tap_passed NAME [LEAST]: the program passed, and at least so many of its calls were made sparse.
+# tap_passed NAME [LEAST]: the program passed, and at least so many of its calls were made sparse. If
+# the program skipped a test of its own, the line says so.
 tap_passed() {
-    local result=0
+    local result=0 skipped
     passed || result=1
     if [ "$result" -eq 0 ] && [ $# -gt 1 ]; then
         sparse_calls "$2" || result=1
     fi
-    tap "$result" "$1"
+    skipped=$(sed -n 's/^ok [0-9]* - \(.*\) # SKIP \(.*\)/\1: \2/p' "$WORK/out")
+    if [ "$result" -eq 0 ] && [ -n "$skipped" ]; then
+        skip "$1" "$skipped"
+    else
+        tap "$result" "$1"
+    fi
 }
 
 # tap_taken NAME LEAST [SPARSE]: the program passed, and at least so many of its nonblocking calls
