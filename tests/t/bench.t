@@ -61,9 +61,8 @@ touch begun
 exec "$@"
 SH
 chmod +x "$WORK/ends"
-begin=$SECONDS
 within 60 "$CLI" bench --blocks 1 --count 1000,2000,3000 -- "$WORK/ends" "$MPIRUN" -n 2
-[ "$STATUS" -eq 3 ] && [ "$(column count)" = 1000 ] && [ $((SECONDS - begin)) -lt 40 ]
+[ "$STATUS" -eq 3 ] && [ "$(column count)" = 1000 ]
 tap "$?" "SIGTERM: exit status 3, and what was measured is printed"
 rm -f begun
 

@@ -279,11 +279,10 @@ learned --out=train.conf -- plain 60 0
 [ "$STATUS" -eq 0 ] && has "$RULES"
 tap "$?" "a file that learn wrote is written anew"
 
-begin=$SECONDS
 rm -f train.conf
 learned --steps 40 -- plain 0 0
-[ "$STATUS" -eq 0 ] && has "$RULES" && [ $((SECONDS - begin)) -lt 50 ]
-tap "$?" "--steps N: a job without end is ended when enough was seen ($((SECONDS - begin)) s)"
+[ "$STATUS" -eq 0 ] && has "$RULES"
+tap "$?" "--steps N: a job without end is ended when enough was seen"
 
 for wrong in --mode=exact --register=auto --steps=x --steps= --out= --nonsense=1 -x; do
     within 20 "$CLI" learn "$wrong" -- true

@@ -34,7 +34,7 @@ sent=$(counter bytes.bytes_sent_inside)
 [ "$sent" != none ] && [ "$sent" -gt 0 ] && [ "$sent" = "$(counter bytes.bytes_sent)" ]
 tap "$?" "the report has all bytes inside the host"
 
-preloaded 4 in_memory kill
+preloaded 4 in_memory kill "$WORK/out"
 [ "$STATUS" -ne 0 ] && grep -q '^ok 2 - they share memory' "$WORK/out" &&
     ! compgen -G '/dev/shm/*sparseshim*' >/dev/null
 tap "$?" "a killed rank leaves nothing behind"

@@ -112,21 +112,42 @@ cp "$TRACES"/trace-*-0-*.json "$TRACES/trace-x-0-x.json"
 ! merged && grep -q 'are not of one job' "$WORK/told"
 tap "$?" "two traces of one rank are refused"
 
+# killed CHECK ARGUMENT...: the job has ended by SIGTERM while rank 1 rested before a call, as soon as CHECK
+# held for the traces so far.
+killed() {
+    local check=$1
+    shift
+    rm -rf "$TRACES" "$WORK/pid"
+    mkdir "$TRACES"
+    {
+        for _ in {1..250}; do
+            ! "$check" 2>/dev/null || break
+            sleep 0.2
+        done
+        kill -TERM "$(cat "$WORK/pid")"
+    } &
+    # shellcheck disable=SC2016 # the shell's own
+    SPARSESHIM_TRACE=$TRACES within 60 sh -c 'echo "$$" >"$0"; exec "$@"' "$WORK/pid" \
+        "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" "$PROGRAMS/traced" --slow=1 --ms=60000 "$@"
+    wait "$!"
+}
+
 # Killed while it waits: what began and did not end tells where it was.
-rm -rf "$TRACES"
-mkdir "$TRACES"
-SPARSESHIM_TRACE=$TRACES within 60 timeout -s TERM 4 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" "$PROGRAMS/traced" --slow=1 --ms=60000
-strict --open "$TRACES"/trace-*-0-*.json && is "'wait' in t['open'] and t['waits'][0]['phase'] == 'vote' and t['spans']['allreduce'] == 8"
+waits_for_the_vote() {
+    strict --open "$TRACES"/trace-*-0-*.json && is "'wait' in t['open'] and t['waits'][0]['phase'] == 'vote' and t['spans']['allreduce'] == 8"
+}
+killed waits_for_the_vote
+waits_for_the_vote
 tap "$?" "a job that is killed leaves what it was waiting for"
 "$BUILD/sparseshim" report --trace "$TRACES" -o "$WORK/merged.json" 2>"$WORK/told" &&
     grep -q '^rank 0 had not ended' "$WORK/told" && strict --open "$WORK/merged.json"
 tap "$?" "... and its traces can be merged"
-rm -rf "$TRACES"
-mkdir "$TRACES"
-SPARSESHIM_PROGRESS=watchdog SPARSESHIM_TRACE=$TRACES within 60 timeout -s TERM 4 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" "$PROGRAMS/traced" \
-    --nonblocking=1 --slow=1 --ms=60000
-"$BUILD/sparseshim" report --trace "$TRACES" -o "$WORK/merged.json" 2>"$WORK/told" && strict --open "$WORK/merged.json" &&
-    is "t['notes'] == ['clock'] * 3 and t['clocks'] == 'measured' and t['spans']['allreduce'] > 3" && grep -q 'clocks within' "$WORK/told"
+knows_its_clocks() {
+    "$BUILD/sparseshim" report --trace "$TRACES" -o "$WORK/merged.json" 2>"$WORK/told" && strict --open "$WORK/merged.json" &&
+        is "t['notes'] == ['clock'] * 3 and t['clocks'] == 'measured' and t['spans']['allreduce'] > 3" && grep -q 'clocks within' "$WORK/told"
+}
+SPARSESHIM_PROGRESS=watchdog killed knows_its_clocks --nonblocking=1
+knows_its_clocks
 tap "$?" "... and its clocks are known, where its first contact was nonblocking, too"
 
 # No place to write to.

@@ -1,10 +1,10 @@
-/* in_memory [memory|messages|file|descriptors|kill]: sums of ranks on one host, which share memory
- * for each communicator: with several communicators, calls under way together, a child, and an end
- * that leaves no mapping.
+/* in_memory [memory|messages|file|descriptors|kill OUTPUT]: sums of ranks on one host, which share
+ * memory for each communicator: with several communicators, calls under way together, a child, and
+ * an end that leaves no mapping.
  *
  * messages: no memory is expected. file, descriptors: nor is it for all ranks, since the first or
  * the last rank has reached its limit for files or descriptors meanwhile. kill: the last rank kills
- * itself when the memory is mapped. */
+ * itself when the memory is mapped and OUTPUT, a file of what mpirun prints, says so. */
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -107,6 +107,21 @@ static bool first_sums(const char *mode)
     return right;
 }
 
+/* Waits until a file has a second line of TAP, at most for 30 s. */
+static void await_second_line(const char *name)
+{
+    char text[4096] = "";
+
+    for (int i = 0; i < 3000 && !strstr(text, "ok 2 - "); i++) {
+        FILE *file = fopen(name, "r");
+
+        usleep(10000);
+        text[file ? fread(text, 1, sizeof text - 1, file) : 0] = '\0';
+        if (file)
+            fclose(file);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "memory";
@@ -123,7 +138,7 @@ int main(int argc, char **argv)
     tap_ok(first_sums(mode), "sums of all ranks");
     tap_ok(mappings() == expected, "%s", expected ? "they share memory" : "they share no memory");
     if (kills && tap.rank == tap.size - 1) {
-        usleep(300000); /* mpirun prints what it has got by then */
+        await_second_line(argc > 2 ? argv[2] : "");
         raise(SIGKILL);
     }
     tap_ok(child_is_apart(), "a child has no mapping");
