@@ -70,7 +70,7 @@ SPARSESHIM_ALGORITHM=ring PRELOAD="$LIB $PROGRAMS/slow_free.so" preloaded 2 chur
 tap_passed "communicators of two threads, slow to free: right sums" 333
 both 2 1 manycomms 2100
 after_bare 2 100 manycomms 1950
-# The library leaves the program all communicators but 64, with partial calls too, which take two
+# The library leaves the program all communicators but some 100, with partial calls too, which take two
 # private ones for each communicator.
 both 2 64 dups 1900
 SPARSESHIM_MODE=topk SPARSESHIM_QUORUM=solo SPARSESHIM_REGISTER=count=65 preloaded 2 dups 1900
