@@ -72,8 +72,8 @@ PROGRAMS := $(addprefix $(BUILD)/libexec/,$(addprefix sparseshim-,$(BINARY_VERBS
 include gpu/gpu.mk
 include tests/tests.mk
 
-.PHONY: all check quick check-unit check-mpi check-cluster check-emulated check-node check-hazards check-aarch64 check-abi gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-node bench-topk bench-nonblocking bench-merging bench-quorum install uninstall lint format asan tsan fuzz \
-        tests apps deps clean help
+.PHONY: all tests apps deps check quick check-more asan tsan gpu-check gpu-bench bench demo trainings \
+        lint format man install uninstall deb clean help
 .DELETE_ON_ERROR:
 
 # What config/where.c is compiled with. Build directory: SYSCONFDIR as it is when that is compiled.
@@ -91,7 +91,8 @@ WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BIND
 all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim $(PROGRAMS) man $(or $(GPU_LIBRARY:%=$(BUILD)/%),no-nvcc) ## build the library and the command
 
 help: ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(filter %Makefile %.mk,$(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(filter %Makefile %.mk,$(MAKEFILE_LIST)) | expand -t 17
+	@printf '%s\n' 'PART of check-more:' '  $(MORE_PARTS)' 'PART of bench: $(BENCH_PARTS)'
 
 # ---- the library and the command ----
 
@@ -187,7 +188,6 @@ $(BUILD)/cli-libs: FORCE
 
 MANUAL := sparseshim.1 sparseshim.conf.5 sparseshim.7
 man: $(MANUAL:%=$(BUILD)/man/%) ## the manual pages
-.PHONY: man
 SAY = env -i $(BUILD)/sparseshim
 $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 	@mkdir -p $(@D)
@@ -204,7 +204,7 @@ FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shi
 SCRIPTS := $(shell grep -d skip -lE '^\#!.*(ba)?sh' scripts/* tests/t/* tests/aarch64/* .ci/run 2>/dev/null) config/completion.bash
 PYTHON  := $(shell grep -d skip -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py)
 
-lint: all ## clang-format, folder rules, MPI headers, prose, pictures, clang-tidy, cppcheck, shellcheck, pyflakes
+lint: all ## format, layers, prose, MPI headers; linters of C and scripts
 	@scripts/install-deps build lint
 	BUILD=$(BUILD) scripts/layers
 	BUILD=$(BUILD) CC='$(CC)' scripts/abi-check

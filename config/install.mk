@@ -126,4 +126,3 @@ deb: ## a Debian package in $(BUILD)
 	@umask 022; $(MAKE) --no-print-directory install DESTDIR=$(DEB_TREE) PREFIX=/usr SYSCONFDIR=/etc \
 	    LIBDIR=/usr/lib/$(shell $(CC) -print-multiarch)
 	@scripts/package-deb $(DEB_TREE) $(VERSION) '$(MAINTAINER)' $(BUILD)/sparseshim_$(VERSION)-1_$$(dpkg --print-architecture).deb
-.PHONY: deb

@@ -62,7 +62,7 @@ $(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
 	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
-gpu-registers: $(if $(GPU_LIBRARY),$(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).registers),no-nvcc) ## registers, spills and shared memory of each kernel, for the last of GPU_ARCHS
+gpu-registers: $(if $(GPU_LIBRARY),$(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).registers),no-nvcc) ## registers and memory of each kernel, last of GPU_ARCHS
 	$(Q)[ -n "$(GPU_LIBRARY)" ] || exit 1; cat $(filter %.registers,$^) | \
 	    awk '/Compiling entry/ { split($$0, q, "\047"); name = q[2] } \
 	         /spill/ { spill = $$5 } \

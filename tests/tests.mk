@@ -194,18 +194,20 @@ apps: $(APPS)
 deps:
 	@scripts/install-deps
 
-check: ## every test; installs what is missing first. T=plan: only test programs and files with "plan" in their name
+# ---- check: every test of the README; tests/README.md says which layer holds what ----
+
+check: ## every test; installs what is missing; T=plan: files *plan*
 	@scripts/install-deps build tests demo
 	@begin=$$(date +%s); $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) tests $(if $(T),,$(FUZZ)) && echo "build: $$(($$(date +%s) - begin)) s"
-	@$(if $(T),,$(MAKE) --no-print-directory check-fuzz >$(BUILD)/fuzz.log 2>&1 &) fuzz=$$! failed=; \
-	    for part in $(if $(T),check-named,check-unit check-mpi); do $(MAKE) --no-print-directory $$part || { failed=$$part; break; }; done; \
-	    $(if $(T),,wait $$fuzz || failed="$$failed check-fuzz"; cat $(BUILD)/fuzz.log;) [ -z "$$failed" ]
+	@$(if $(T),,$(MAKE) --no-print-directory check.fuzz >$(BUILD)/fuzz.log 2>&1 &) fuzz=$$! failed=; \
+	    for part in $(if $(T),named,unit mpi); do $(MAKE) --no-print-directory check.$$part || { failed=$$part; break; }; done; \
+	    $(if $(T),,wait $$fuzz || failed="$$failed fuzz"; cat $(BUILD)/fuzz.log;) [ -z "$$failed" ]
 	@echo "check: all passed"
 
 # The files of tests/t and the unit programs that T names.
 NAMED_T = $(strip $(foreach file,$(sort $(wildcard tests/t/*.t)),$(if $(findstring $(T),$(notdir $(file))),$(file))))
 NAMED_UNIT = $(strip $(foreach program,$(UNIT),$(if $(findstring $(T),$(notdir $(program))),$(program))))
-check-named:
+check.named:
 	$(if $(NAMED_UNIT)$(NAMED_T),,@echo "T=$(T): no test program and no file of tests/t has this in its name"; exit 2)
 	$(if $(NAMED_UNIT),CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(NAMED_UNIT))
 	$(if $(NAMED_T),BUILD=$(BUILD) prove --timer --failures --comments $(NAMED_T))
@@ -219,11 +221,11 @@ $(BUILD)/quick/$(1): $(filter $(addprefix $(BUILD)/obj/,core/$(1)/% shim/$(1)/% 
 	@CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(call built,unit,tests/unit/$(1)/*.c) && touch $$@
 endef
 $(foreach folder,$(QUICK_FOLDERS),$(eval $(call QUICK_FOLDER,$(folder))))
-quick: ## unit programs of the folders that have changed since they last passed (the first time: all)
+quick: ## unit programs of folders changed since they last passed
 	@$(MAKE) --no-print-directory -j$(shell nproc) all $(UNIT_C)
 	@$(MAKE) --no-print-directory -j1 $(QUICK_FOLDERS:%=$(BUILD)/quick/%)
 
-check-unit: $(UNIT) ## unit tests and the simulator
+check.unit: $(UNIT)
 	CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(UNIT)
 	@mkdir -p $(BUILD)/quick && touch $(QUICK_FOLDERS:%=$(BUILD)/quick/%)
 
@@ -232,39 +234,62 @@ check-unit: $(UNIT) ## unit tests and the simulator
 MPI_JOBS ?= 4
 LONG_T := harmless gradients device train_fmnist device_programs trace interpose_programs nonblocking_merged interpose_oracle \
           device_nonblocking cli install reports
-# What an installation on a cluster takes, tested by check-cluster.
+# What an installation on a cluster takes, tested by the part cluster.
 CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t slurm.t deb.t spack.t))
-check-mpi: tests ## MPI programs, interposition, command line
+check.mpi: tests
 	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(LONG_T:%=tests/t/%.t) \
 	    $(filter-out $(CLUSTER_T) $(LONG_T:%=tests/t/%.t),$(shell ls -r tests/t/*.t))
 
-check-cluster: tests ## Slurm, modulefiles under Lmod and environment-modules, packages; installs what is missing first
+# Over the kept corpus.
+run_fuzz = for f in $(FUZZ); do name=$${f\#\#*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; echo "fuzz $$name"; begin=$$(date +%s); \
+    $(1) $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; echo "fuzz $$name: $$(($$(date +%s) - begin)) s"; done
+check.fuzz: $(FUZZ)
+	$(Q)$(call run_fuzz,timeout -k 5 120 $$f -runs=50000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0)
+
+# ---- check-more: what is slow, or needs something installed ----
+
+MORE_PARTS := cluster frameworks abi mpich hazards emulated node aarch64 fuzz campaign
+check-more: ## what is slow or needs more installed; PART="abi node": some
+	$(call known_parts,$(MORE_PARTS))
+	@failed= said=; for part in $(or $(PART),$(MORE_PARTS)); do begin=$$(date +%s); echo "== $$part"; \
+	    if $(MAKE) --no-print-directory more.$$part; then result=passed; else result=FAILED failed=1; fi; \
+	    said="$$said$$(printf '  %-12s%-8s%6d s' $$part $$result $$(($$(date +%s) - begin)))|"; done; \
+	echo "check-more:"; printf '%s' "$$said" | tr '|' '\n'; [ -z "$$failed" ]
+# A recipe begins with it: ends make if PART names what is no part.
+known_parts = $(if $(filter-out $(1),$(PART)),@echo "PART=$(PART): parts are $(1)" >&2; exit 2)
+.PHONY: $(MORE_PARTS:%=more.%) $(addprefix check.,named unit mpi fuzz)
+
+# Slurm, modulefiles under Lmod and environment-modules, packages.
+more.cluster: tests
 	@scripts/install-deps build tests cluster
 	@BUILD=$(BUILD) prove --timer --failures --comments $(CLUSTER_T)
 
-check-frameworks: tests ## trainings in PyTorch and jax, and the manual's recipes for them; installs both (2 GB, minutes)
+# Trainings in PyTorch and jax, and the manual's recipes for them; 2 GB are installed.
+more.frameworks: tests
 	@scripts/install-deps build tests frameworks
 	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t tests/t/train_gpt.t \
 	    tests/t/recipes.t
 
+# Part of the MPI tests under the standard ABI, MPICH 5 and 3, Open MPI 4.1 and 5, from PyPI.
 # Files that hold under every MPI library; tests/t/other_mpi names what is left out. Libraries with the
 # interface of Debian's MPICH run fewer; MPICH 3 serves nonblocking calls behind a blocking one alone.
 FLAVOUR_T_mpich3 := harmless interpose_oracle collectives nonblocking_callbacks
 FLAVOUR_T_mpich5 := $(FLAVOUR_T_mpich3) nonblocking_complete topk_conserve random_programs
 FLAVOUR_T := $(FLAVOUR_T_mpich5) nonblocking_own nonblocking_random nonblocking_threads topk_identity
-check-abi: tests $(FLAVOURS:%=programs-%) ## part of the MPI tests under the standard ABI, MPICH 5 and 3, Open MPI 4.1 and 5; pip installs what is missing
+more.abi: tests $(FLAVOURS:%=programs-%)
 	@failed=; $(foreach flavour,$(FLAVOURS),echo "FLAVOUR=$(flavour)"; \
 	    FLAVOUR=$(flavour) BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments \
 	    $(patsubst %,tests/t/%.t,$(or $(FLAVOUR_T_$(flavour)),$(FLAVOUR_T))) || failed="$$failed $(flavour)";) \
 	BUILD=$(BUILD) prove --timer --failures --comments tests/t/interpose_abi.t tests/t/interpose_openmpi.t tests/t/names.t && \
 	    [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-# Open MPI is the same under either.
-check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)
+# The MPI tests under the newest MPICH of PyPI, or MPICH_WHEEL=mpich==VERSION. Open MPI is the same
+# under either.
+more.mpich: tests
 	@BUILD=$(BUILD) scripts/with-mpich-wheel $(BUILD)/mpich-venv \
 	    prove --timer --failures --comments $(filter-out %/interpose_openmpi.t $(CLUSTER_T),$(sort $(wildcard tests/t/*.t)))
 
-# Buffers in the memory of a device, of a pool, of two devices and of the host, by turns.
+# MPI tests on a driver for tests. Buffers in the memory of a device, of a pool, of two devices and of the host, by turns.
 EMULATED_T := collectives decisions files gradients harmless interpose_failing interpose_fortran interpose_fpenv \
               interpose_oracle interpose_programs interpose_stack interpose_together nonblocking_beside \
               nonblocking_callbacks nonblocking_complete nonblocking_edges nonblocking_languages nonblocking_layers \
@@ -272,44 +297,44 @@ EMULATED_T := collectives decisions files gradients harmless interpose_failing i
               nonblocking_threads observe profiles programs quorum quorum_edges random_programs reproducible \
               topk_advice topk_api topk_conserve topk_identity trace train_fmnist train_hyperplane \
               train_langid
-# All but those of long vectors, which take many minutes so.
+# Unit tests of kernels, every access watched for races, bounds and what nobody has written: all but
+# those of long vectors, which take many minutes so.
 HAZARDS_T := kernels backend claims encode order memory costs training
-check-hazards: tests $(if $(GPU_LIBRARY),$(BUILD)/tests/gpu/watched.so) ## unit tests of kernels, every access watched for races, bounds and what nobody has written
+more.hazards: tests $(if $(GPU_LIBRARY),$(BUILD)/tests/gpu/watched.so)
 	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )CMOCKA_MESSAGE_OUTPUT=TAP TEST_CUDA_KERNELS=$(abspath $(BUILD))/tests/gpu/watched.so prove -j$(MPI_JOBS) --timer --failures $(HAZARDS_T:%=$(BUILD)/tests/gpu/test_gpu_%)
 
-check-emulated: tests ## MPI tests with their buffers in device memory, on a driver for tests
+more.emulated: tests
 	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )ON_DEVICE=DD,PP,DS,HH BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(EMULATED_T:%=tests/t/%.t)
 	$(if $(filter observe,$(EMULATED_T)),GPU_FULL=1 CMOCKA_MESSAGE_OUTPUT=TAP prove --timer --exec '' $(addprefix $(BUILD)/tests/gpu/test_gpu_,kernels link training) && \
 	    GPU_FULL=1 BUILD=$(BUILD) prove --timer --failures --comments tests/t/device.t)
 
-# Layouts of ranks on hosts, digits for ranks 0, 1, ...: 2 on each host; 3, but for the first, so that
+# MPI tests with several ranks on a host, exact sums on two levels. Layouts of ranks on hosts, digits for ranks 0, 1, ...: 2 on each host; 3, but for the first, so that
 # 3 ranks are on two hosts; dealt to two hosts in turn. tests/t/one_level names what is left out.
 LAYOUTS := 112233445566778899 1222333444555666777 12
 NODE_T = $(filter-out $(CLUSTER_T) $(shell sed -n 's,^\([a-z_]*\.t\)||.*,tests/t/\1,p' tests/t/one_level),\
     $(shell grep -l 'tests/t/lib\.sh' tests/t/*.t))
-check-node: tests ## MPI tests with several ranks on a host, exact sums on two levels
+more.node: tests
 	@failed=; for layout in $(LAYOUTS); do echo "LAYOUT=$$layout"; \
 	    LAYOUT=$$layout BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(NODE_T) || failed="$$failed $$layout"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-check-aarch64: ## library, unit tests and MPI programs for aarch64, cross-compiled, under qemu-user; installs compiler and qemu (AARCH64_FULL=1: also long unit tests)
+# Library, unit tests and MPI programs, cross-compiled, under qemu-user; AARCH64_FULL=1: also long unit
+# tests.
+more.aarch64:
 	@scripts/install-deps build tests aarch64
 	@BUILD=$(BUILD) scripts/aarch64
 
-check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
-	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
-	    echo "fuzz $$name"; begin=$$(date +%s); timeout -k 5 120 $$f -runs=50000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \
-	    $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
-	    echo "fuzz $$name: $$(($$(date +%s) - begin)) s"; done
+# FUZZ_SECONDS for each fuzzer.
+more.fuzz: $(FUZZ)
+	$(Q)$(call run_fuzz,$$f -max_total_time=$(or $(FUZZ_SECONDS),600))
 
-fuzz: $(FUZZ) ## fuzz for FUZZ_SECONDS each (default 600)
-	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
-	    $$f -max_total_time=$(or $(FUZZ_SECONDS),600) $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
-
-campaign: tests ## PROGRAMS random programs, bare and preloaded (default 10000), SEED=S; all cases of harmless.t; check-frameworks
+# PROGRAMS random programs from SEED on, bare and preloaded, ARGS of scripts/campaign; all cases of
+# harmless.t.
+more.campaign: tests
 	@BUILD=$(BUILD) scripts/campaign --programs $(or $(PROGRAMS),10000) --seed $(or $(SEED),1) $(ARGS)
 	@HARMLESS_FORMS=all BUILD=$(BUILD) prove --timer --failures tests/t/harmless.t
-	@$(MAKE) --no-print-directory check-frameworks
+
+# ---- sanitizers, devices ----
 
 asan: ## unit and MPI tests under AddressSanitizer and UBSan
 	@scripts/install-deps build tests
@@ -318,46 +343,27 @@ tsan: ## MPI tests under ThreadSanitizer
 	@scripts/install-deps build tests
 	@scripts/sanitize tsan
 
-gpu-check: ## tests on a machine with nvcc and a GPU, at most 8 minutes (LIMIT=480); MPICH=FILE.whl where it has no MPI; GPU_ARCHS: other than its GPUs
-gpu-bench: ## measurements there, each beside its goal, the same way
+gpu-check: ## tests on a machine with a GPU; LIMIT=480 s, MPICH=FILE.whl
+gpu-bench: ## measurements there, the same way, each beside its goal
 gpu-check gpu-bench: gpu-%:
 	@BUILD=$(BUILD) scripts/gpu $* $(MPICH)
 
-demo: ## the main job: a real training, dense and preloaded, side by side
+# ---- what a user looks at: the demo, trainings, measurements ----
+
+demo: ## the main job: a training, dense and preloaded, side by side
 	@scripts/install-deps build demo
 	@$(MAKE) --no-print-directory all apps
 	@BUILD=$(BUILD) scripts/demo
 
-bench-build: $(BENCH) $(APPS) ## all benchmarks, built and nothing more
-
-bench-exact: ## measurements of exact mode on the virtual cluster (root)
-	@scripts/install-deps build demo bench
-	@$(MAKE) --no-print-directory all $(BENCH)
-	@BUILD=$(BUILD) scripts/bench-exact
-
-bench-nonblocking: ## measurements of nonblocking calls and the sparse allgather on the virtual cluster (root)
-	@scripts/install-deps build demo bench
-	@$(MAKE) --no-print-directory all apps $(BENCH)
-	@BUILD=$(BUILD) scripts/bench-nonblocking
-
-bench-merging: $(BENCH) ## the planner of merged calls: its time, Algorithm 1 against the optimum, the OMGS-SGD paper's tables
-	@BUILD=$(BUILD) scripts/bench-merging
-
-bench-quorum: ## partial allreduces, on this machine: eager-SGD's micro-benchmark, and trainings with late ranks; half an hour
-	@$(MAKE) --no-print-directory all apps $(BUILD)/tests/bench/bench_quorum $(BUILD)/tests/mpi/yields.so
-	@BUILD=$(BUILD) scripts/bench-quorum
-
-trainings: ## four trainings, dense and top-k in paired seeds, with plots; hours, can be resumed; ARGS=--help
+trainings: ## four trainings, dense and top-k, with plots; hours; ARGS=--help
 	@scripts/install-deps build demo bench
 	@$(MAKE) --no-print-directory all apps $(MPI_SO)
 	@BUILD=$(BUILD) scripts/trainings $(ARGS)
 
-bench-node: ## exact sums with several ranks on a host, on the virtual cluster (root)
-	@scripts/install-deps build demo bench
-	@$(MAKE) --no-print-directory all $(BENCH)
-	@BUILD=$(BUILD) scripts/bench-node
-
-bench-topk: ## measurements of top-k on the virtual cluster (root)
-	@scripts/install-deps build demo bench
-	@$(MAKE) --no-print-directory all $(BENCH)
-	@BUILD=$(BUILD) scripts/bench-topk
+# All but merging and quorum run on the virtual cluster, as root. Each script says what it measures.
+BENCH_PARTS := exact node topk nonblocking merging quorum
+bench: ## build the benchmarks; PART="exact topk" runs some of them
+	$(call known_parts,$(BENCH_PARTS))
+	$(if $(filter-out merging quorum,$(PART)),@scripts/install-deps build demo bench)
+	@$(MAKE) --no-print-directory all apps $(BENCH) $(BUILD)/tests/mpi/yields.so
+	@for part in $(PART); do BUILD=$(BUILD) scripts/bench-$$part || exit 1; done

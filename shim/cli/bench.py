@@ -133,7 +133,7 @@ def program():
     for path in (HERE / "bench_allreduce", HERE.parent / "tests/bench/bench_allreduce"):
         if path.exists():
             return str(path)
-    sys.exit("sparseshim bench: bench_allreduce is not there: make bench-build builds it, make install installs it")
+    sys.exit("sparseshim bench: bench_allreduce is not there: make bench builds it, make install installs it")
 
 
 def bytes_of(folder, count):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Collectives on buffers in device memory, on a driver for tests whose memory the host cannot touch
 # (tests/gpu/libcuda.cpp): through copies on the host, with the bits that buffers of the host give.
-# GPU_FULL: every case; make check-emulated runs it so.
+# GPU_FULL: every case; make check-more PART=emulated runs it so.
 set -u
 . tests/t/lib.sh
 . tests/t/python.sh

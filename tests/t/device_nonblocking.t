@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The programs of nonblocking calls with their buffers in device memory, of the host and of both by
-# turns: each a short run; `make check-emulated` runs the tests of nonblocking calls whole. A call that
-# is refused there is made with buffers of the host (tests/preload/to_device.c).
+# turns: each a short run; `make check-more PART=emulated` runs the tests of nonblocking
+# calls whole. A call that is refused there is made with buffers of the host (tests/preload/to_device.c).
 set -u
 export SPARSESHIM_MIN_COUNT=1000 ON_DEVICE=${ON_DEVICE:-DD,PP,DS,HH,DD}
 . tests/t/lib.sh

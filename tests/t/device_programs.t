@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Programs of tests/mpi with the buffers of their collectives in device memory, of the host and of both
-# by turns (tests/preload/to_device.c): each a short run; `make check-emulated` runs whole tests so.
+# by turns (tests/preload/to_device.c): each a short run. `make check-more PART=emulated` runs
+# whole tests so.
 # Those of nonblocking calls are in device_nonblocking.t, those of device memory in device.t.
 set -u
 export ON_DEVICE=${ON_DEVICE:-DD,PP,DS,HH,DD}

@@ -4,8 +4,9 @@
 #
 # Each case runs bare, preloaded with every option at its default, and every fourth in a further form;
 # HARMLESS_FORMS=all runs every form, and the long cases (more communicators than MPI has) that are
-# left out otherwise: make campaign does; =small the form of few elements alone. HARMLESS_ONLY is a
-# pattern that the case must match. Under another MPI library (FLAVOUR) a part runs, in one form.
+# left out otherwise: make check-more PART=campaign does; =small the form of few elements alone.
+# HARMLESS_ONLY is a pattern that the case must match. Under another MPI library (FLAVOUR) a part runs,
+# in one form.
 set -u
 . tests/t/lib.sh
 unset SPARSESHIM_MIN_COUNT

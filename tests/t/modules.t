@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The modulefiles of an installed tree, under Lmod and environment-modules: what is loaded is said,
 # and goes again; sparseshim/auto preloads into what srun and Open MPI's mpirun start, and into nothing
-# else. One that is not installed is left out (make check-cluster brings both).
+# else. One that is not installed is left out (make check-more PART=cluster brings both).
 # shellcheck disable=SC2016 # what is in single quotes is for the shell of a session
 set -u
 . tests/t/lib.sh

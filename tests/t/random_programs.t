@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Preloading alone changes nothing: random programs observe the same bare and preloaded. More of
-# them, and under more settings: make campaign. RUNS=N: so many under another MPI library (FLAVOUR).
+# them, and under more settings: make check-more PART=campaign. RUNS=N: so many under another MPI
+# library (FLAVOUR).
 set -u
 . tests/t/lib.sh
 unset MPIR_CVAR_NOLOCAL # in MPICH's shared memory

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The recipes of sparseshim(7), typed as the page has them: programs compile, sums are right, calls
-# are served, and what is to be seen is seen. Slurm's is typed by slurm.t. `make check-frameworks`
+# are served, and what is to be seen is seen. Slurm's is typed by slurm.t. `make check-more PART=frameworks`
 # also types what installs mpi4py, PyTorch and jax with mpi4jax; else those of python.sh are taken.
 set -u
 . tests/t/lib.sh
@@ -91,9 +91,9 @@ python() {
         CFLAGS='-O0 -g0' LIMIT=900 typed "$WORK/$1" "$INSTALLS"
         tap "$?" "$1: installed, by $COMMANDS commands"
     elif "$3" "$WORK/$1/venv"; then
-        skip "$1: its installation" "takes minutes: make check-frameworks"
+        skip "$1: its installation" "takes minutes: make check-more PART=frameworks"
     else
-        skip "$1" "not installed: make check-frameworks"
+        skip "$1" "not installed: make check-more PART=frameworks"
         return
     fi
     LIMIT=240 typed "$WORK/$1" sparseshim

@@ -42,8 +42,13 @@ sub starts {
     my ($command) = @_;
     my ($script, @arguments) = split ' ', $command =~ s/^(?:[A-Z_]+=(?:'[^']*'|\S+) +)+//r;
     if ($script eq 'make') {
-        return 'no such target' if !grep { slurp($_) =~ /^\Q$arguments[0]\E:/m } 'Makefile', 'gpu/gpu.mk', 'tests/tests.mk';
-        return '';
+        my ($target, @settings) = @arguments;
+        my $rules = join '', map { slurp($_) } 'Makefile', 'gpu/gpu.mk', 'tests/tests.mk';
+        return 'no such target' if $rules !~ /^\Q$target\E:/m;
+        my $of_target = $target eq 'bench' ? 'BENCH_PARTS' : 'MORE_PARTS';
+        my ($parts) = $rules =~ /^$of_target := (.*)$/m;
+        my @unknown = grep { my ($part) = /^PART=(.*)/; $part && " $parts " !~ / \Q$part\E / } @settings;
+        return @unknown ? "no such @unknown" : '';
     }
     return 'no script of ours' if $script !~ m{^scripts/[a-z-]+$};
     return 'not there' if !-x $script;
@@ -82,6 +87,14 @@ is(starts($_), '', $_) for sort keys %commands;
 like(starts('scripts/bench-exact nothing'), qr/does not know nothing/, 'a part that is not there would be found');
 like(starts('scripts/plots --alhpa 1us map'), qr/does not know --alhpa/, 'so would an option');
 like(starts('scripts/none'), qr/not there/, 'and a script');
+like(starts('make bench-topk'), qr/no such target/, 'and a target');
+like(starts('make bench PART=abi'), qr/no such PART=abi/, 'and a part of one');
+
+# So do the commands of make in other texts and in scripts.
+my @texts = split /\n/, `git ls-files README.md '*.md' scripts tests/t shim/cli 2>/dev/null`;
+my %made = map { $_ => 1 } map { slurp($_) =~ /\bmake(?: |\n# )((?:check|bench|gpu)[a-z-]*\b(?!-)(?: PART=\w+)?)/g }
+    grep { -f && !/results\.t$/ } @texts;
+is(starts("make $_"), '', "make $_") for sort keys %made;
 
 # Pictures are there, each under its command, and readers see them.
 my @pictures = $text =~ /!\[[^\]]*\]\(([^)]+)\)/g;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Jobs of a real Slurm of two nodes (scripts/slurm): steps are preloaded and nothing else is, jobs
 # end as they do without the library, and each step's report is found by the number of its job.
-# make check-cluster runs it.
+# make check-more PART=cluster runs it.
 set -u
 PATH=$PATH:/usr/sbin:/sbin
 if [ -z "${SLURM_CONF:-}" ]; then

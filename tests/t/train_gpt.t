@@ -10,7 +10,7 @@ STEPS=20
 SMALL=(--steps "$STEPS" --width 64 --context 32 --every "$STEPS")
 
 if ! have_torch || ! compgen -G '/usr/share/perl/5.*/pod' >/dev/null; then
-    skip "GPT" "python3-torch, perl-doc or mpi4py is missing; make check-frameworks installs them"
+    skip "GPT" "python3-torch, perl-doc or mpi4py is missing; make check-more PART=frameworks installs them"
     finish
     exit
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trainings in numpy, PyTorch (Debian's) and jax (from PyPI), whose gradients are other arrays in each
 # step: rules with their calls per step make them lossy. `make
-# check-frameworks` installs what is needed and sets FRAMEWORKS=install; without that the first run
+# check-more PART=frameworks` installs what is needed and sets FRAMEWORKS=install; without that the first run
 # of each alone, since each takes seconds.
 set -u
 SPARSESHIM_MIN_COUNT=1000
@@ -54,11 +54,11 @@ fi
 if have_torch; then
     PYTHONPATH=$WORK/path trains PyTorch "$PYTHON3" train_torch 65536
 else
-    skip "PyTorch" "python3-torch or mpi4py is missing; make check-frameworks installs them"
+    skip "PyTorch" "python3-torch or mpi4py is missing; make check-more PART=frameworks installs them"
 fi
 if have_jax; then
     trains jax "$VENV/bin/python" train_jax 65536
 else
-    skip "jax and mpi4jax" "they are missing; make check-frameworks installs them"
+    skip "jax and mpi4jax" "they are missing; make check-more PART=frameworks installs them"
 fi
 finish

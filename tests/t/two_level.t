@@ -37,7 +37,7 @@ two_levels 1123 two_level "many communicators" 1 4 comms
 SPARSESHIM_PROGRESS=watchdog two_levels 1122 auto "calls under way together" 20 4 nb_random --runs 12 --seed 1
 SPARSESHIM_PROGRESS=watchdog two_levels 11232 split_allgather "calls under way together" 20 5 nb_random --runs 6 --seed 3
 two_levels 11122 split_allgather "smoke" 10 5 smoke
-# Programs with the widest reach; make check-node runs all.
+# Programs with the widest reach; make check-more PART=node runs all.
 two_levels 1212 ring "other kinds stay on one level" 0 4 kinds
 two_levels 12 split_allgather "communicators made and freed" 100 4 churn 100
 two_levels 122 split_allgather "threads" 10 3 threads
