@@ -11,17 +11,24 @@
 
 #define SS_CHOICE_ID(id, word) id,
 
-/* The sparse allreduces. The word is also the name of the algorithm's row (core/coll/rows.h). */
+/* The sparse allreduces: exact ones of one level, which two_level may run between hosts, and those
+ * that keep the global top-k only, so that they need MODE=topk. The word is also the name of the
+ * algorithm's row (core/coll/rows.h). */
 /* clang-format off */
-#define SS_ALGORITHM_LIST(X)                                                                       \
+#define SS_EXACT_LIST(X)                                                                           \
     X(SS_RECURSIVE_DOUBLING, recursive_doubling)                                                   \
     X(SS_SPLIT_ALLGATHER, split_allgather)                                                         \
     X(SS_DSAR, dsar)                                                                               \
     X(SS_RING, ring)                                                                               \
-    X(SS_ALLGATHER, allgather)                                                                     \
-    X(SS_TWO_LEVEL, two_level)                                                                     \
+    X(SS_ALLGATHER, allgather)
+#define SS_GLOBAL_LIST(X)                                                                          \
     X(SS_OKTOPK, oktopk)                                                                           \
     X(SS_GTOPK, gtopk)
+#define SS_ONE_LEVEL_LIST(X) SS_EXACT_LIST(X) SS_GLOBAL_LIST(X)
+#define SS_ALGORITHM_LIST(X)                                                                       \
+    SS_EXACT_LIST(X)                                                                               \
+    X(SS_TWO_LEVEL, two_level)                                                                     \
+    SS_GLOBAL_LIST(X)
 
 enum ss_algorithm {
     SS_AUTO,  /* the plan chooses */
@@ -30,8 +37,9 @@ enum ss_algorithm {
     SS_ALGORITHMS
 };
 
-/* Bit mask of the algorithms that keep the global top-k only, so that they need MODE=topk. */
-#define SS_GLOBAL_ALGORITHMS (1u << SS_OKTOPK | 1u << SS_GTOPK)
+/* Bit mask of SS_GLOBAL_LIST. */
+#define SS_CHOICE_BIT(id, word) | 1u << id
+#define SS_GLOBAL_ALGORITHMS    (0u SS_GLOBAL_LIST(SS_CHOICE_BIT))
 
 /* Coding of entry values in messages (core/wire/values.h). The numbers are on the wire. */
 #define SS_VALUES_LIST(X)                                                                          \
@@ -99,7 +107,5 @@ enum ss_aggregation { SS_AGGREGATION_LIST(SS_CHOICE_ID) };
 
 enum ss_guard { SS_GUARD_LIST(SS_CHOICE_ID) };
 /* clang-format on */
-
-#undef SS_CHOICE_ID
 
 #endif

@@ -149,9 +149,9 @@ int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_backend 
  * bytes, the type and the operator. Lanes with such calls back off like lanes in which dense is
  * faster.
  *
- * ALGORITHM=dense means native. recursive_doubling, split_allgather, dsar, ring and allgather all
- * force the one sparse algorithm of the kind (ss_kind_algorithm); otherwise the plan decides. These
- * calls are exact in every mode and never use top-k. Sums are formed in the order of the ranks.
+ * ALGORITHM=dense means native. An exact algorithm of one level forces the one sparse algorithm of
+ * the kind (ss_kind_algorithm); otherwise the plan decides. These calls are exact in every mode and
+ * never use top-k. Sums are formed in the order of the ranks.
  */
 struct ss_collective {
     enum ss_kind kind;

@@ -20,8 +20,9 @@
 #include "shim/mpi/site.h"
 #include "shim/mpi/wrapped.h"
 
-/* Version of the messages between ranks; part of the settings hash. */
-enum { SHIM_PROTOCOL = 16 };
+/* Version of the messages between ranks; part of the settings hash. Builds with more algorithms
+ * plan differently. */
+enum { SHIM_PROTOCOL = 17 * 64 + SS_ALGORITHMS };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"

@@ -33,12 +33,12 @@ failing() {
 
 IN_COLLECTIVE=0
 turn=0
-algorithms=(recursive_doubling split_allgather dsar ring allgather)
+mapfile -t algorithms < <(algorithms EXACT)
 for ranks in 2 3 4 5; do
     for number in 2 3 4 5 7 10; do
         [ "$ranks" -eq 5 ] && [ $((number % 2)) -eq 0 ] && continue
         turn=$((turn + 1))
-        export SPARSESHIM_ALGORITHM=${algorithms[$((turn % 5))]}
+        export SPARSESHIM_ALGORITHM=${algorithms[$((turn % ${#algorithms[@]}))]}
         failing "$ranks" $((turn % ranks)) "$number"
     done
 done

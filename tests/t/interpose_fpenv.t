@@ -38,7 +38,7 @@ done
 
 # Every exception is trapped in each algorithm and each way that a call can go.
 what=every
-for algorithm in split_allgather recursive_doubling dsar ring allgather dense; do
+for algorithm in $(algorithms EXACT) dense; do
     SPARSESHIM_ALGORITHM=$algorithm preloaded 2 fptraps "$what"
     tap_passed "$what, ALGORITHM=$algorithm"
 done

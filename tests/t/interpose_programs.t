@@ -3,7 +3,7 @@
 set -u
 . tests/t/lib.sh
 
-ALGORITHMS=(recursive_doubling split_allgather dsar ring allgather)
+mapfile -t ALGORITHMS < <(algorithms EXACT)
 turn=0
 
 # after_bare RANKS LEAST PROGRAM [ARGUMENT...]: passes preloaded with LEAST calls made sparse; that it

@@ -50,7 +50,7 @@ END
 
 # ---- exceptions ----
 
-for algorithm in split_allgather recursive_doubling dsar ring allgather; do
+for algorithm in $(algorithms EXACT); do
     SPARSESHIM_ALGORITHM=$algorithm preloaded 3 fpsums raised
     tap_sums "$algorithm: overflow is raised on all ranks" 130 0
 done

@@ -112,6 +112,11 @@ if [ "$FLAVOUR" != mpich ]; then
     done <tests/t/other_mpi
 fi
 
+# algorithms EXACT|GLOBAL: the words of that list of core/base/choices.h.
+algorithms() {
+    sed -n "/define SS_$1_LIST(X)/,/^#define/s/.*X(SS_[A-Z_]*, \([a-z_]*\)).*/\1/p" core/base/choices.h
+}
+
 # needs_devices WHAT: the file ends here where there is no part for CUDA.
 needs_devices() {
     [ ! -e "$BUILD/libsparseshim_cuda.so" ] || return 0

@@ -58,9 +58,6 @@ my @parts = (
     'more than %d calls at the same time',                    # the same
     'the file has reached %u MiB',                            # the same
     'look like gradients and stay exact (SPARSESHIM_REGISTER',    # the same
-    'SSAR_Recursive_double',                                  # the names of papers, for a trace
-    'Shi et al., ICDCS 2019',                                 # the same
-    'Patarasuk and Yuan 2009; SparCML section 8.1',           # the same
     'SPARSESHIM_%s=%s is not allowed (allowed: %s)',          # sparseshim run
     'the policy of sparseshim.conf (%s on rank %d)',          # "... must be equal on all ranks and is not"
     'SPARSESHIM_TEST (set otherwise on rank %d)',             # the same
@@ -124,6 +121,7 @@ for my $file (grep { $_ !~ $elsewhere } sort map { glob } 'config/*.c', 'core/*/
         my $said = join '', $literals =~ /"((?:[^"\\\n]|\\.)*)"/g;
         my ($call, $before) = call_before(substr($text, 0, $at));
         my $first = $tells{$call} && $before !~ /"/;
+        next if substr($text, 0, $at) =~ /\.source\s*=\s*$/; # the paper of an algorithm
         next if $call eq '_Static_assert' || $before =~ /CFG_DEBUG_(?:INFO|TRACE)/ || $said eq '%s';
         next if !$first && (() = $said =~ /[A-Za-z]{2,}/g) < 5;
         next if $reasons{$file} && $call ne 'snprintf';

@@ -11,7 +11,15 @@ my $build = abs_path($ENV{BUILD} // 'build');
 my $cli   = "$build/sparseshim";
 my $dir   = tempdir('sparseshim-simulate-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 delete @ENV{grep { /^SPARSESHIM_/ } keys %ENV};
-my @exact = qw(recursive_doubling split_allgather dsar ring allgather);
+# The algorithms of a list of core/base/choices.h.
+sub listed {
+    my ($list) = @_;
+    open my $in, '<', 'core/base/choices.h' or die $!;
+    local $/;
+    return <$in> =~ /define SS_${list}_LIST\(X\)(.*?)^#/ms ? $1 =~ /X\(\w+, (\w+)\)/g : ();
+}
+my @exact = listed('EXACT');
+my @global = listed('GLOBAL');
 
 # Runs the verb; returns (exit status, stdout, stderr).
 sub simulate {
@@ -38,7 +46,7 @@ subtest 'a line for each number of ranks and algorithm, with what it assumes' =>
     is("$code$err", '0', 'succeeds');
     like($out, qr/^# alpha = 2e-06 s, beta = 1e-10 s.byte, overlap = 0, compute = 0$/m, 'says what it assumes');
     my @rows = rows('--ranks 2..8 --count 64Ki --density 0.01 --algorithm all');
-    is(scalar @rows, 3 * 8, 'lines');
+    is(scalar @rows, 3 * (@exact + @global + 1), 'lines'); # and dense
     is(join(' ', sort keys %{$rows[0]}),
         'algorithm bytes_max bytes_mean checksum count density memory messages note ran ranks result rounds seconds source x_dense', 'columns');
     is(scalar(grep { $_->{source} ne 'simulated' || $_->{note} ne '-' } @rows), 0, 'all simulated');
@@ -46,7 +54,7 @@ subtest 'a line for each number of ranks and algorithm, with what it assumes' =>
 
 subtest 'the exact collectives give one result, on any number of ranks' => sub {
     my @rows = rows('--ranks=2..9:1 --count=20000 --density=0.02,0.3 --algorithm=' . join ',', @exact, 'auto');
-    is(scalar @rows, 8 * 2 * 6, 'rows');
+    is(scalar @rows, 8 * 2 * (@exact + 1), 'rows');
     for my $ranks (2 .. 9) {
         for my $density (0.02, 0.3) {
             my %sums = map { $_->{checksum} => 1 } grep { $_->{ranks} == $ranks && $_->{density} == $density && $_->{ran} ne 'dense' } @rows;

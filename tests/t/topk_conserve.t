@@ -9,7 +9,7 @@ set -u
 
 export SPARSESHIM_MODE=topk
 
-ALGORITHMS=(auto recursive_doubling split_allgather dsar ring allgather oktopk gtopk)
+mapfile -t ALGORITHMS < <(echo auto && algorithms EXACT && algorithms GLOBAL)
 VALUES=(same bf16 q8 q4 q2)
 BITS=(8 4 2)
 TYPES=(float double both)

@@ -26,7 +26,7 @@ two_levels() {
 
 row=0
 for layout in 112 1122 1212 11223 123123 111223 1111222 12341234 112233441; do
-    for algorithm in auto recursive_doubling split_allgather dsar ring allgather; do
+    for algorithm in auto $(algorithms EXACT); do
         row=$((row + 1))
         ((row % 3)) && continue
         two_levels "$layout" "$algorithm" "the oracle" 5 "${#layout}" oracle 4096 $((row % 8)) 8

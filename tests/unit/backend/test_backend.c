@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/call/tensor_access.h"
+#include "core/coll/rows.h"
 #include "tests/unit/support/far_backend.h"
 #include "tests/unit/support/kind_job.h"
 
@@ -74,10 +75,9 @@ static void assert_same_sight(const struct training *near, const struct training
 /* Returns true if claims stay in the backend of the buffers and are encoded there. */
 static bool is_encoded_there(const struct form *f)
 {
-    const bool stays = f->algorithm == SS_ALLGATHER || f->algorithm == SS_SPLIT_ALLGATHER ||
-                       f->algorithm == SS_DSAR;
+    const struct ss_row *row = ss_rows(SS_KIND_ALLREDUCE)[f->algorithm];
 
-    return stays && f->values != SS_VALUES_Q4;
+    return row && row->stays && f->values != SS_VALUES_Q4;
 }
 
 static void trainings_are_the_same_bit_for_bit(void **state)
@@ -364,8 +364,7 @@ static void a_residual_follows_its_buffers(void **state)
 static void a_backend_that_fails_is_an_error_for_all(void **state)
 {
     enum { SIZE = 3, CALLS = 6, MOST = 400 };
-    static const enum ss_algorithm algorithms[] = {SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
-                                                   SS_DSAR, SS_RING, SS_OKTOPK};
+    static const enum ss_algorithm algorithms[] = {SS_EXACT_LIST(SS_CHOICE_ID) SS_OKTOPK};
     int native = 0, failed = 0, late = 0;
 
     (void)state;

@@ -104,8 +104,7 @@ static bool is_right(void)
 
 static void what_the_own_device_takes_is_no_timeout(void **state)
 {
-    static const enum ss_algorithm algorithms[] = {SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
-                                                   SS_DSAR, SS_RING, SS_ALLGATHER};
+    static const enum ss_algorithm algorithms[] = {SS_EXACT_LIST(SS_CHOICE_ID)};
     static const enum ss_stage stages[] = {SS_STAGE_LOOK, SS_STAGE_DRIVEN, SS_STAGE_DRAIN,
                                            SS_STAGE_COUNT};
     unsigned stalls[sizeof stages / sizeof *stages] = {0};

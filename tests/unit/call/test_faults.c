@@ -18,20 +18,16 @@ static const char *const fault_names[FAULTS] = {
     {                                                                                              \
         .algorithm = name, .topk = true, .values = form, .quant = dense                            \
     }
-#define ROUNDED(name)                                                                              \
-    TOPK(name, SS_VALUES_SAME, SS_VALUES_SAME), TOPK(name, SS_VALUES_BF16, SS_VALUES_SAME),        \
-        TOPK(name, SS_VALUES_Q8, SS_VALUES_SAME), TOPK(name, SS_VALUES_Q4, SS_VALUES_SAME),        \
-        TOPK(name, SS_VALUES_Q2, SS_VALUES_SAME)
+#define EXACT_ALLREDUCE(id, word) EXACT(SS_KIND_ALLREDUCE, id),
+#define ROUNDED(id, word)                                                                          \
+    TOPK(id, SS_VALUES_SAME, SS_VALUES_SAME), TOPK(id, SS_VALUES_BF16, SS_VALUES_SAME),            \
+        TOPK(id, SS_VALUES_Q8, SS_VALUES_SAME), TOPK(id, SS_VALUES_Q4, SS_VALUES_SAME),            \
+        TOPK(id, SS_VALUES_Q2, SS_VALUES_SAME),
 
-static const struct subject exact[] = {EXACT(SS_KIND_ALLREDUCE, SS_RECURSIVE_DOUBLING),
-                                       EXACT(SS_KIND_ALLREDUCE, SS_SPLIT_ALLGATHER),
-                                       EXACT(SS_KIND_ALLREDUCE, SS_DSAR),
-                                       EXACT(SS_KIND_ALLREDUCE, SS_RING),
-                                       EXACT(SS_KIND_ALLREDUCE, SS_ALLGATHER),
-                                       EXACT(SS_KIND_ALLREDUCE, SS_TWO_LEVEL),
-                                       EXACT(SS_KIND_ALLGATHER, SS_RING),
-                                       EXACT(SS_KIND_REDUCE_SCATTER, SS_RING),
-                                       EXACT(SS_KIND_REDUCE, SS_RING)};
+static const struct subject exact[] = {
+    EXACT(SS_KIND_ALLREDUCE, SS_TWO_LEVEL), EXACT(SS_KIND_ALLGATHER, SS_RING),
+    EXACT(SS_KIND_REDUCE_SCATTER, SS_RING), EXACT(SS_KIND_REDUCE, SS_RING),
+    SS_EXACT_LIST(EXACT_ALLREDUCE)};
 /* Parts of two ranks of 720 elements are too short to be worth it. */
 static const struct subject skewed[] = {{.algorithm = SS_SPLIT_ALLGATHER, .skewed = true},
                                         {.algorithm = SS_TWO_LEVEL, .skewed = true}};
@@ -40,19 +36,13 @@ static const struct subject measured[] = {{.algorithm = SS_RING, .measured = tru
 static const struct subject oktopk[] = {TOPK(SS_OKTOPK, SS_VALUES_SAME, SS_VALUES_SAME)};
 static const struct subject balanced[] = {{.algorithm = SS_OKTOPK, .topk = true, .uneven = true}};
 static const struct subject gtopk[] = {TOPK(SS_GTOPK, SS_VALUES_SAME, SS_VALUES_SAME)};
-static const struct subject lossy[] = {ROUNDED(SS_RECURSIVE_DOUBLING),
-                                       ROUNDED(SS_SPLIT_ALLGATHER),
-                                       ROUNDED(SS_RING),
-                                       ROUNDED(SS_ALLGATHER),
-                                       ROUNDED(SS_DSAR),
-                                       TOPK(SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q8),
+static const struct subject lossy[] = {TOPK(SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q8),
                                        TOPK(SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q4),
                                        TOPK(SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q2),
                                        TOPK(SS_DSAR, SS_VALUES_BF16, SS_VALUES_Q4),
                                        TOPK(SS_DSAR, SS_VALUES_Q2, SS_VALUES_Q8),
-                                       ROUNDED(SS_OKTOPK),
-                                       ROUNDED(SS_GTOPK),
-                                       TOPK(SS_AUTO, SS_VALUES_BF16, SS_VALUES_Q4)};
+                                       TOPK(SS_AUTO, SS_VALUES_BF16, SS_VALUES_Q4),
+                                       SS_ONE_LEVEL_LIST(ROUNDED)};
 
 #define BY_HOST(name, form)                                                                        \
     {                                                                                              \

@@ -6,9 +6,7 @@
 
 enum { N = 1100, STEPS = 7, MOST_P = 9, DRAIN = 3000 };
 
-static const enum ss_algorithm algorithms[] = {
-    SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR,  SS_RING,
-    SS_ALLGATHER,          SS_OKTOPK,          SS_GTOPK, SS_AUTO};
+static const enum ss_algorithm algorithms[] = {SS_AUTO, SS_ONE_LEVEL_LIST(SS_CHOICE_ID)};
 enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
 
 /* ---- patterns ---- */
@@ -249,21 +247,14 @@ static void cross(enum ss_algorithm algorithm)
             }
 }
 
-#define DEFINE_CROSS(name, algorithm)                                                              \
+#define DEFINE_CROSS(algorithm, name)                                                              \
     static void name##_loses_nothing(void **state)                                                 \
     {                                                                                              \
         (void)state;                                                                               \
         cross(algorithm);                                                                          \
     }
-
-DEFINE_CROSS(recursive_doubling, SS_RECURSIVE_DOUBLING)
-DEFINE_CROSS(split_allgather, SS_SPLIT_ALLGATHER)
-DEFINE_CROSS(dsar, SS_DSAR)
-DEFINE_CROSS(ring, SS_RING)
-DEFINE_CROSS(allgather, SS_ALLGATHER)
-DEFINE_CROSS(oktopk, SS_OKTOPK)
-DEFINE_CROSS(gtopk, SS_GTOPK)
-DEFINE_CROSS(auto, SS_AUTO)
+SS_ONE_LEVEL_LIST(DEFINE_CROSS)
+DEFINE_CROSS(SS_AUTO, auto)
 
 /* QUANT_BITS with feedback, VALUE_TYPE beside it. */
 static void a_rounded_dense_phase_loses_nothing(void **state)
@@ -505,21 +496,16 @@ static void random_sequences_of_calls_lose_nothing(void **state)
     assert_true(lossy > SEQUENCES * (MOST_P - 1) / 2);
 }
 
+#define CROSS(algorithm, name) cmocka_unit_test(name##_loses_nothing),
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recursive_doubling_loses_nothing),
-        cmocka_unit_test(split_allgather_loses_nothing),
-        cmocka_unit_test(dsar_loses_nothing),
-        cmocka_unit_test(ring_loses_nothing),
-        cmocka_unit_test(allgather_loses_nothing),
-        cmocka_unit_test(oktopk_loses_nothing),
-        cmocka_unit_test(gtopk_loses_nothing),
         cmocka_unit_test(auto_loses_nothing),
         cmocka_unit_test(a_rounded_dense_phase_loses_nothing),
         cmocka_unit_test(every_residual_drains),
         cmocka_unit_test(communicators_of_equal_size_and_layout_give_equal_bits),
         cmocka_unit_test(random_sequences_of_calls_lose_nothing),
-    };
+        SS_ONE_LEVEL_LIST(CROSS)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

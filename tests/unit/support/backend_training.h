@@ -29,29 +29,23 @@ struct form {
     double density;
 };
 
+#define EACH_ALGORITHM(id, word)                                                                   \
+    {#word, id, .density = 0.02}, {#word ", bf16", id, .values = SS_VALUES_BF16, .density = 0.05},
 static const struct form forms[] = {
-    {"recursive_doubling", SS_RECURSIVE_DOUBLING, .density = 0.02},
     {"recursive_doubling, dense", SS_RECURSIVE_DOUBLING, .density = 0.6},
-    {"split_allgather", SS_SPLIT_ALLGATHER, .density = 0.02, .guard = true},
-    {"split_allgather, bf16", SS_SPLIT_ALLGATHER, .values = SS_VALUES_BF16, .density = 0.06},
+    {"oktopk, guard", SS_OKTOPK, .density = 0.02, .guard = true},
+    {"split_allgather, guard", SS_SPLIT_ALLGATHER, .density = 0.02, .guard = true},
     {"split_allgather, q8", SS_SPLIT_ALLGATHER, .values = SS_VALUES_Q8, .density = 0.04},
     {"split_allgather, q4", SS_SPLIT_ALLGATHER, .values = SS_VALUES_Q4, .density = 0.04},
-    {"dsar", SS_DSAR, .density = 0.05},
     {"dsar, q4", SS_DSAR, .quant = SS_VALUES_Q4, .density = 0.05},
-    {"dsar, bf16", SS_DSAR, .values = SS_VALUES_BF16, .density = 0.05},
     {"ring, q8", SS_RING, .values = SS_VALUES_Q8, .density = 0.02},
-    {"allgather", SS_ALLGATHER, .density = 0.02},
-    {"allgather, bf16", SS_ALLGATHER, .values = SS_VALUES_BF16, .density = 0.05},
     {"allgather, q8", SS_ALLGATHER, .values = SS_VALUES_Q8, .density = 0.3},
     {"auto, q8", SS_AUTO, .values = SS_VALUES_Q8, .density = 0.02},
-    {"oktopk", SS_OKTOPK, .density = 0.02, .guard = true},
-    {"oktopk, bf16", SS_OKTOPK, .values = SS_VALUES_BF16, .density = 0.02},
-    {"gtopk", SS_GTOPK, .density = 0.02},
     {"K of B", SS_SPLIT_ALLGATHER, .k = 4, .bucket = 64, .density = 0.02},
     {"keep", SS_ALLGATHER, .rule = "count=1::calls=1:keep=last:7", .density = 0.02},
     {"auto", SS_AUTO, .density = 0.02},
     {"auto, dense", SS_AUTO, .density = 0.9},
-};
+    SS_ONE_LEVEL_LIST(EACH_ALGORITHM)};
 
 static inline void backend_ranks(struct sim_job *job, const struct backend_kind *kind,
                                  unsigned hosts)
