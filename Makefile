@@ -200,7 +200,7 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 
 # ---- keeping house ----
 
-FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] gpu/*.[ch] gpu/*.cu tests/*/*.[ch] tests/*/*/*.[ch] tests/gpu/*.cpp)
+FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] gpu/*.[ch] gpu/*/*.[ch] gpu/*/*.cu tests/*/*.[ch] tests/*/*/*.[ch] tests/gpu/*.cpp)
 SCRIPTS := $(shell grep -d skip -lE '^\#!.*(ba)?sh' scripts/* tests/t/* tests/aarch64/* .ci/run 2>/dev/null) config/completion.bash
 PYTHON  := $(shell grep -d skip -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py)
 

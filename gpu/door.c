@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "gpu/device_backend_impl.h"
-#include "gpu/modules.h"
+#include "gpu/backend/device_backend.h"
+#include "gpu/queue/modules.h"
 
 enum { DEVICES_MOST = 64 };
 

@@ -1,7 +1,7 @@
 # The library of device buffers: kernels for GPUs and the host code around them. Included by the Makefile.
 
-GPU_SRC  := $(filter-out gpu/modules.c,$(sort $(wildcard gpu/*.c)))
-GPU_CU   := $(sort $(wildcard gpu/*.cu))
+GPU_SRC  := $(filter-out gpu/queue/modules.c,$(sort $(wildcard gpu/*.c gpu/*/*.c)))
+GPU_CU   := $(sort $(wildcard gpu/kernels/*.cu))
 GPU_OBJ  := $(GPU_SRC:%.c=$(BUILD)/obj/%.o)
 
 # Without nvcc everything but the library of device buffers is built.
@@ -26,7 +26,7 @@ NVCC_FLAGS := -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=tr
 # nvcc hashes the directory into names that only the file itself sees.
 SAME_NAMES := sed -i 's/_INTERNAL_[0-9a-f]\{8\}_/_INTERNAL_00000000_/g'
 define GPU_ARCH
-$(BUILD)/gpu/%.$(1).ptx: gpu/%.cu
+$(BUILD)/gpu/%.$(1).ptx: gpu/kernels/%.cu
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$$< for sm_$(1))
 	$$(Q)$(NVCC) $(NVCC_FLAGS) -arch=compute_$(1) -MD -MF $$@.d -MT $$@ -ptx -o $$@ $$< && $$(SAME_NAMES) $$@
@@ -36,7 +36,7 @@ $(BUILD)/gpu/%.$(1).cubin $(BUILD)/gpu/%.$(1).registers: $(BUILD)/gpu/%.$(1).ptx
 	    { cat $(BUILD)/gpu/$$*.$(1).registers >&2; rm -f $(BUILD)/gpu/$$*.$(1).registers; exit 1; }
 endef
 $(foreach arch,$(sort $(GPU_LISTED) $(GPU_ARCHS)),$(eval $(call GPU_ARCH,$(arch))))
-.SECONDARY: $(foreach cu,$(GPU_CU:gpu/%.cu=%),$(foreach arch,$(GPU_LISTED),$(BUILD)/gpu/$(cu).$(arch).ptx $(BUILD)/gpu/$(cu).$(arch).cubin))
+.SECONDARY: $(foreach cu,$(GPU_CU:gpu/kernels/%.cu=%),$(foreach arch,$(GPU_LISTED),$(BUILD)/gpu/$(cu).$(arch).ptx $(BUILD)/gpu/$(cu).$(arch).cubin))
 gpu_parts = $(foreach arch,$(1),$(BUILD)/gpu/%.$(arch).cubin) $(BUILD)/gpu/%.$(lastword $(1)).ptx
 JOIN_FATBIN = $(FATBINARY) -64 $(FATBINARY_SMALL) --create=$@ \
     $(foreach part,$(filter-out %/archs,$^),--image3=kind=$(if $(filter %.ptx,$(part)),ptx,elf),sm=$(lastword $(subst ., ,$(basename $(part)))),file=$(part))
@@ -51,9 +51,9 @@ $(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED)) $(BUILD)/insta
 	@mkdir -p $(@D)
 	$(Q)$(JOIN_FATBIN)
 MODULES_FLAGS = -fvisibility=default -DGPU_MODULE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
-$(BUILD)/gpu/modules.o: $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.fatbin)
-$(BUILD)/install/gpu/modules.o: $(GPU_CU:gpu/%.cu=$(BUILD)/install/gpu/%.fatbin)
-$(BUILD)/gpu/modules.o $(BUILD)/install/gpu/modules.o: gpu/modules.c Makefile
+$(BUILD)/gpu/modules.o: $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin)
+$(BUILD)/install/gpu/modules.o: $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/install/gpu/%.fatbin)
+$(BUILD)/gpu/modules.o $(BUILD)/install/gpu/modules.o: gpu/queue/modules.c Makefile
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(MODULES_FLAGS) -c -o $@ $<
 $(BUILD)/libsparseshim_cuda.so: $(BUILD)/gpu/modules.o
@@ -62,7 +62,7 @@ $(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
 	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
-gpu-registers: $(if $(GPU_LIBRARY),$(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).registers),no-nvcc) ## registers and memory of each kernel, last of GPU_ARCHS
+gpu-registers: $(if $(GPU_LIBRARY),$(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).registers),no-nvcc) ## registers and memory of each kernel, last of GPU_ARCHS
 	$(Q)[ -n "$(GPU_LIBRARY)" ] || exit 1; cat $(filter %.registers,$^) | \
 	    awk '/Compiling entry/ { split($$0, q, "\047"); name = q[2] } \
 	         /spill/ { spill = $$5 } \

@@ -31,9 +31,9 @@ $(UNIT_C): %: %.o $(BUILD)/libsparseshim_core.a
 EMULATED := $(BUILD)/tests/gpu/emulated
 EMULATED_CXX = $(CXX) -std=c++17 -Wall -Wextra -ffp-contract=off -fsanitize=alignment -fsanitize-undefined-trap-on-error \
                -fPIC -fvisibility=hidden -ftls-model=initial-exec -include tests/gpu/emulate.h
-EMULATED_OBJ := $(GPU_CU:gpu/%.cu=$(EMULATED)/%.o) $(EMULATED)/emulate.o
+EMULATED_OBJ := $(GPU_CU:gpu/kernels/%.cu=$(EMULATED)/%.o) $(EMULATED)/emulate.o
 PLANTED := $(patsubst %,$(BUILD)/tests/gpu/planted/%.so,$(shell tests/gpu/plant))
-$(EMULATED)/%.o: gpu/%.cu tests/gpu/emulate.h
+$(EMULATED)/%.o: gpu/kernels/%.cu tests/gpu/emulate.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(EMULATED_CXX) -I. $(CXXFLAGS) $(DEPFLAGS) -c -o $@ -x c++ $<
@@ -47,9 +47,9 @@ $(BUILD)/tests/gpu/kernels.so: $(EMULATED_OBJ)
 # The same with every access watched; those compiled for it call what the watcher has in place of the
 # library of that sanitizer.
 WATCHED := $(BUILD)/tests/gpu/watched
-WATCHED_OBJ := $(GPU_CU:gpu/%.cu=$(WATCHED)/%.o) $(WATCHED)/hazards.o
+WATCHED_OBJ := $(GPU_CU:gpu/kernels/%.cu=$(WATCHED)/%.o) $(WATCHED)/hazards.o
 WATCHED_CXX = $(EMULATED_CXX) -DEMULATED_WATCHED -g -O1
-$(WATCHED)/%.o: gpu/%.cu tests/gpu/emulate.h
+$(WATCHED)/%.o: gpu/kernels/%.cu tests/gpu/emulate.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$< watched)
 	$(Q)$(WATCHED_CXX) -fsanitize=thread -I. $(DEPFLAGS) -c -o $@ -x c++ $<
@@ -60,7 +60,7 @@ $(WATCHED)/hazards.o: tests/gpu/hazards.cpp tests/gpu/emulate.h
 $(BUILD)/tests/gpu/watched.so: $(WATCHED_OBJ) $(EMULATED)/emulate.o
 	$(call say,LD,$@)
 	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
-$(WATCHED)/hazard_cases.o: tests/gpu/hazard_cases.cu gpu/subset.h tests/gpu/emulate.h
+$(WATCHED)/hazard_cases.o: tests/gpu/hazard_cases.cu gpu/kernels/subset.h tests/gpu/emulate.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$< watched)
 	$(Q)$(WATCHED_CXX) -fsanitize=thread -I. $(DEPFLAGS) -c -o $@ -x c++ $<
@@ -78,7 +78,7 @@ $(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(BUILD)/tests/gpu/
 	@mkdir -p $(@D)
 	$(call say,PLANT,$*)
 	$(Q)dir=$(BUILD)/tests/gpu/planted/$*; kernels=$$(tests/gpu/plant $* $$dir) && \
-	    file=$$dir/gpu/$$kernels.cu && { [ -e $$file ] || file=gpu/$$kernels.cu; } && \
+	    file=$$dir/gpu/kernels/$$kernels.cu && { [ -e $$file ] || file=gpu/kernels/$$kernels.cu; } && \
 	    $(PLANTED_CXX) -I$$dir -I. -c -o $$dir/kernels.o -x c++ $$file && \
 	    $(CXX) -shared -Wl,--strip-debug $(LDFLAGS) -o $@ $$dir/kernels.o \
 	    $$(printf '%s\n' $(EMULATED_OBJ) | grep -v "/$$kernels.o$$")
@@ -96,11 +96,11 @@ $(BUILD)/tests/gpu/test_gpu_door: GPU_TESTED += $(BUILD)/obj/gpu/door.o
 $(BUILD)/tests/gpu/test_gpu_door: $(BUILD)/obj/gpu/door.o
 $(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)
 $(BUILD)/tests/gpu/test_gpu_modules: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
-$(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
+$(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/queue/driver.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(STANDARD) -fsyntax-only -I. -isystem $(dir $(realpath $(NVCC)))../include $< && touch $@
-$(BUILD)/tests/gpu/driver/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/driver.h
+$(BUILD)/tests/gpu/driver/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/queue/driver.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$< $(EXTRA))
 	$(Q)$(CXX) -std=c++17 -Wall -Wextra -I. $(CXXFLAGS) $(EXTRA) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 $(LDFLAGS) -o $@ $< -ldl

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gpu/device.h"
+#include "gpu/queue/device.h"
 #include "tests/bench/measure.h"
 #include "tests/mpi/device/device_memory.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/device.h"
+#include "gpu/queue/device.h"
 #include "tests/gpu/emulated.h"
 
 /* What an application calls. */

@@ -1,8 +1,8 @@
-/* Compiled where there is a toolkit, and not run: what gpu/driver.h says of the driver is what
- * cuda.h says. */
+/* Compiled where there is a toolkit, and not run: what gpu/queue/driver.h says of the driver is
+ * what cuda.h says. */
 #include <cuda.h>
 
-#include "gpu/driver.h"
+#include "gpu/queue/driver.h"
 
 #define SAME_VALUE(name, value) _Static_assert((int)name == value, #name);
 GPU_DRIVER_CONSTANTS(SAME_VALUE)

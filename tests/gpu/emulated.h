@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/launch.h"
+#include "gpu/queue/launch.h"
 
 struct emulated_kernel {
     void (*run)(void **params);

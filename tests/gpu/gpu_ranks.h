@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/device_backend.h"
+#include "gpu/backend/device_backend.h"
 #include "tests/gpu/real_device.h"
 
 enum { GPU_RANKS = 8 };

@@ -1,7 +1,7 @@
 /* Kernels with one hazard each, and what would be right beside it: what tests/gpu/hazards.cpp has
  * to find, and to leave alone. Blocks of 64 threads; `out` has a word for each thread of the grid.
  */
-#include "gpu/subset.h"
+#include "gpu/kernels/subset.h"
 
 typedef u32 words[64];
 enum { HALF = WARP / 2 };

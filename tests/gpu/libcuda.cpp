@@ -13,7 +13,7 @@
  * TEST_CUDA_FAIL     NAME:N:ERROR: call N of that function returns the error; from 700 on it stays;
  *                    +N: the N-th from where the variable was set
  */
-#include "gpu/driver.h"
+#include "gpu/queue/driver.h"
 #include "tests/gpu/emulate.h"
 
 #include <atomic>

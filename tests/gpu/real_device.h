@@ -3,7 +3,7 @@
 #ifndef TESTS_GPU_REAL_DEVICE_H
 #define TESTS_GPU_REAL_DEVICE_H
 
-#include "gpu/modules.h"
+#include "gpu/queue/modules.h"
 #include "tests/gpu/emulated.h"
 
 struct real_device {

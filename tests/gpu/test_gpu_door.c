@@ -2,7 +2,7 @@
  * copies of what lies there. */
 #include "core/backend/pieces.h"
 #include "gpu/door.h"
-#include "gpu/modules.h"
+#include "gpu/queue/modules.h"
 #include "tests/gpu/device_case.h"
 
 const struct gpu_modules gpu_modules = {good_image, 1, 13000, NULL};

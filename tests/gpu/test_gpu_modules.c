@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "gpu/door.h"
-#include "gpu/modules.h"
+#include "gpu/queue/modules.h"
 #include "tests/gpu/emulated.h"
 
 static void *library(void)

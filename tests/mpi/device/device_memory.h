@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/driver.h"
+#include "gpu/queue/driver.h"
 
 #define CUDA_FUNCTIONS(X)                                                                          \
     X(cuInit, (unsigned))                                                                          \

@@ -1,9 +1,0 @@
-/* The kernels that are built into libsparseshim_cuda.so. */
-#ifndef GPU_MODULES_H
-#define GPU_MODULES_H
-
-#include "gpu/device.h"
-
-extern const struct gpu_modules gpu_modules;
-
-#endif
