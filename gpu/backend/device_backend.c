@@ -156,60 +156,61 @@ static bool step_leave(struct gpu_backend *p, struct gpu_job *j)
     return true;
 }
 
-static void leave(struct ss_backend *p, enum ss_type type, void *r, size_t n, double share)
-{
-    if (n > 0)
-        gpu_hand_over(p, &(struct gpu_job){
-                             .step = step_leave, .type = type, .v = r, .n = n, .factor = share});
-}
-
 static bool step_scale(struct gpu_backend *p, struct gpu_job *j)
 {
     gpu_scale(&p->device.queue, j->type, j->v, j->n, j->factor);
     return true;
 }
 
-static void scale(struct ss_backend *p, enum ss_type type, void *r, size_t n, double factor)
+static void multiply(struct ss_backend *p, gpu_step *step, enum ss_type type, void *r, size_t n,
+                     double factor)
 {
     if (n > 0)
-        gpu_hand_over(p, &(struct gpu_job){
-                             .step = step_scale, .type = type, .v = r, .n = n, .factor = factor});
+        gpu_hand_over(
+            p, &(struct gpu_job){.step = step, .type = type, .v = r, .n = n, .factor = factor});
+}
+
+static void leave(struct ss_backend *p, enum ss_type type, void *r, size_t n, double share)
+{
+    multiply(p, step_leave, type, r, n, share);
+}
+
+static void scale(struct ss_backend *p, enum ss_type type, void *r, size_t n, double factor)
+{
+    multiply(p, step_scale, type, r, n, factor);
 }
 
 /* ---- from the host ---- */
 
-static void clear_at(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
-                     const uint32_t *idx, size_t nnz)
+/* Hands over a job for entries of the host. */
+static void put(struct ss_backend *p, gpu_step *step, enum ss_type type, enum ss_op op, void *dst,
+                uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
 {
     if (nnz > 0)
-        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_clear_at,
-                                           .type = type,
-                                           .v = dst,
-                                           .base = base,
-                                           .from = {.idx = idx, .count = nnz}});
-}
-
-static void scatter(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
-                    const uint32_t *idx, const void *val, size_t nnz)
-{
-    if (nnz > 0)
-        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_scatter,
-                                           .type = type,
-                                           .v = dst,
-                                           .base = base,
-                                           .from = {.idx = idx, .val = val, .count = nnz}});
-}
-
-static void accumulate(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
-                       uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
-{
-    if (nnz > 0)
-        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_accumulate,
+        gpu_hand_over(p, &(struct gpu_job){.step = step,
                                            .type = type,
                                            .op = op,
                                            .v = dst,
                                            .base = base,
                                            .from = {.idx = idx, .val = val, .count = nnz}});
+}
+
+static void clear_at(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
+                     const uint32_t *idx, size_t nnz)
+{
+    put(p, gpu_step_clear_at, type, SS_SUM, dst, base, idx, NULL, nnz);
+}
+
+static void scatter(struct ss_backend *p, enum ss_type type, void *dst, uint32_t base,
+                    const uint32_t *idx, const void *val, size_t nnz)
+{
+    put(p, gpu_step_scatter, type, SS_SUM, dst, base, idx, val, nnz);
+}
+
+static void accumulate(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
+                       uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
+{
+    put(p, gpu_step_accumulate, type, op, dst, base, idx, val, nnz);
 }
 
 static void lack_memory(struct gpu_backend *p)
@@ -246,33 +247,27 @@ static void add_at(struct ss_backend *p, enum ss_type type, void *r, uint32_t ba
         gpu_hand_over(p, &j);
 }
 
+/* Hands over a job for elements of the host. */
+static void put_dense(struct ss_backend *p, gpu_step *step, enum ss_type type, enum ss_op op,
+                      void *dst, const void *from, size_t n)
+{
+    put(p, step, type, op, dst, 0, NULL, from, n);
+}
+
 static void write_to(struct ss_backend *p, enum ss_type type, void *dst, const void *from, size_t n)
 {
-    if (n > 0)
-        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_write,
-                                           .type = type,
-                                           .v = dst,
-                                           .from = {.val = from, .count = n}});
+    put_dense(p, gpu_step_write, type, SS_SUM, dst, from, n);
 }
 
 static void reduce(struct ss_backend *p, enum ss_type type, enum ss_op op, void *dst,
                    const void *from, size_t n)
 {
-    if (n > 0)
-        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_reduce,
-                                           .type = type,
-                                           .op = op,
-                                           .v = dst,
-                                           .from = {.val = from, .count = n}});
+    put_dense(p, gpu_step_reduce, type, op, dst, from, n);
 }
 
 static void add_dense(struct ss_backend *p, enum ss_type type, void *r, const void *from, size_t n)
 {
-    if (n > 0)
-        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_add_dense,
-                                           .type = type,
-                                           .v = r,
-                                           .from = {.val = from, .count = n}});
+    put_dense(p, gpu_step_add_dense, type, SS_SUM, r, from, n);
 }
 
 /* ---- to the host ---- */
@@ -330,27 +325,25 @@ static ss_ticket scan(struct ss_backend *p, enum ss_type type, enum ss_op op, co
                           .scan = {.out_to = out, .idx = idx, .val = val, .capacity = capacity}});
 }
 
+/* Hands over a job that answers with a number of v, or of v and w. */
+static ss_ticket ask(struct ss_backend *p, gpu_step *step, gpu_give *give, enum ss_type type,
+                     const void *v, const void *w, size_t n, void *out)
+{
+    return gpu_hand_over(
+        p, &(struct gpu_job){
+               .step = step, .give = give, .type = type, .g = v, .w = w, .n = n, .to = out});
+}
+
 static ss_ticket square(struct ss_backend *p, enum ss_type type, const void *v, size_t n,
                         double *out)
 {
-    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_square,
-                                              .give = gpu_give_square,
-                                              .type = type,
-                                              .g = v,
-                                              .n = n,
-                                              .to = out});
+    return ask(p, gpu_step_square, gpu_give_square, type, v, NULL, n, out);
 }
 
 static ss_ticket not_finite(struct ss_backend *p, enum ss_type type, const void *g, const void *r,
                             size_t n, size_t *out)
 {
-    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_not_finite,
-                                              .give = gpu_give_count,
-                                              .type = type,
-                                              .g = g,
-                                              .w = r,
-                                              .n = n,
-                                              .to = out});
+    return ask(p, gpu_step_not_finite, gpu_give_count, type, g, r, n, out);
 }
 
 static ss_ticket sketch(struct ss_backend *p, enum ss_type type, const void *v, size_t n,

@@ -88,13 +88,16 @@ struct gpu_survey_job {
     struct ss_share *to;
 };
 
+/* Queues as much of the job as possible. Returns true if all is queued. */
+typedef bool gpu_step(struct gpu_backend *p, struct gpu_job *j);
+/* Gives small results to the caller. */
+typedef void gpu_give(struct gpu_job *j);
+
 struct gpu_job {
     struct gpu_job *next;
     ss_ticket number;
-    /* Queues as much of the job as possible. Returns true if all is queued. */
-    bool (*step)(struct gpu_backend *p, struct gpu_job *j);
-    /* gives small results to the caller; NULL: none */
-    void (*give)(struct gpu_job *j);
+    gpu_step *step;
+    gpu_give *give;                                /* NULL: none */
     void (*arrive)(struct gpu_job *j, void *slot); /* converts a result in its slot; NULL: none */
     bool queued;                                   /* the whole job is queued, up to `mark` */
     unsigned phase;
