@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "core/compute/kernels_impl.h"
+#include "core/compute/vectors_avx2.h"
 
 enum { SS_VECTOR_BYTES = 32, SS_FEW = 12 };
 
@@ -40,26 +41,6 @@ SS_INLINE struct flags flags_none(void)
 SS_INLINE __m256i load(const void *p)
 {
     return _mm256_loadu_si256(p);
-}
-
-SS_INLINE __m256i set1_32(ss_bits32 x)
-{
-    return _mm256_set1_epi32((int)x);
-}
-
-SS_INLINE __m256i set1_64(ss_bits64 x)
-{
-    return _mm256_set1_epi64x((long long)x);
-}
-
-SS_INLINE unsigned movemask_32(__m256i x)
-{
-    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(x));
-}
-
-SS_INLINE unsigned movemask_64(__m256i x)
-{
-    return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(x));
 }
 
 SS_INLINE void pack_values_32(void *to, const void *from, unsigned lanes, bool logical)

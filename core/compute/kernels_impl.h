@@ -9,8 +9,6 @@
 #include "core/compute/kernels.h"
 #include "core/compute/width.h"
 
-enum { SS_BLOCK = 64 }; /* elements that a scan handles at once: one bit each in a mask */
-
 extern const struct ss_kernels ss_kernels_plain;
 #if defined(__x86_64__)
 extern const struct ss_kernels ss_kernels_avx2, ss_kernels_avx512;

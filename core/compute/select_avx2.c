@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "core/compute/select_impl.h"
+#include "core/compute/vectors_avx2.h"
 
 enum { SS_VECTOR_BYTES = 32, LANES_32 = 8, LANES_64 = 4 };
 
@@ -100,26 +101,6 @@ SS_INLINE __m256i larger_32(__m256i a, __m256i b)
 SS_INLINE __m256i larger_64(__m256i a, __m256i b)
 {
     return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a));
-}
-
-SS_INLINE __m256i set1_32(ss_bits32 x)
-{
-    return _mm256_set1_epi32((int)x);
-}
-
-SS_INLINE __m256i set1_64(ss_bits64 x)
-{
-    return _mm256_set1_epi64x((long long)x);
-}
-
-SS_INLINE unsigned movemask_32(__m256i x)
-{
-    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(x));
-}
-
-SS_INLINE unsigned movemask_64(__m256i x)
-{
-    return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(x));
 }
 
 typedef __m256 floats_32;

@@ -10,7 +10,7 @@
 #include "core/compute/vector.h"
 #include "core/compute/width.h"
 
-enum { SS_BLOCK = 64, FEW_VECTORS = 2 };
+enum { FEW_VECTORS = 2 };
 
 /* The operands of a: g + r, or one of them. A constant wherever it is used. */
 enum source { BOTH = 1, INPUT, RESIDUAL };

@@ -20,6 +20,8 @@ typedef int64_t ss_whole64;
 #define SS_INF32 0x7f800000u
 #define SS_INF64 0x7ff0000000000000u
 
+enum { SS_BLOCK = 64 }; /* elements that a pass handles at once: one bit each in a mask */
+
 #define SS_INLINE static inline __attribute__((always_inline))
 
 /* clang-format off */
