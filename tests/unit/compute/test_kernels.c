@@ -13,6 +13,7 @@
 
 #include "core/compute/kernels.h"
 #include "tests/support/fp_settings.h"
+#include "tests/unit/support/random_numbers.h"
 
 enum { MOST = 70001 };
 
@@ -27,21 +28,6 @@ struct room {
     uint32_t *want_idx;
     void *want_val;
 };
-
-static uint64_t random_state = 0x9e3779b97f4a7c15u;
-
-static uint64_t random64(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static double random_unit(void)
-{
-    return (double)(random64() >> 11) * 0x1p-53;
-}
 
 static struct guarded guard(size_t bytes)
 {

@@ -5,6 +5,7 @@
 #define TESTS_UNIT_SELECT_DATA_H
 
 #include "core/select/threshold.h"
+#include "tests/unit/support/random_numbers.h"
 
 enum { MOST = 300000, KINDS = 7 };
 
@@ -19,21 +20,6 @@ struct room {
 };
 
 static const enum ss_type types[] = {SS_F32, SS_F64};
-
-static uint64_t random_state = 0x9e3779b97f4a7c15u;
-
-static uint64_t random64(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static double random_unit(void)
-{
-    return (double)(random64() >> 11) * 0x1p-53;
-}
 
 static size_t random_below(size_t n)
 {

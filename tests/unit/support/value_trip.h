@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/wire/values.h"
+#include "tests/unit/support/random_numbers.h"
 
 enum { MOST = 40000 };
 
@@ -19,21 +20,6 @@ struct trip {
     unsigned char coded[MOST * 9 + 64];
     size_t length;
 };
-
-static uint64_t random_state = 0x853c49e6748fea9bu;
-
-static inline uint64_t random64(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static inline double random_unit(void)
-{
-    return (double)(random64() >> 11) * 0x1p-53;
-}
 
 static inline double get(const struct trip *t, const void *v, size_t i)
 {

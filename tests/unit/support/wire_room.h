@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/wire/wire.h"
+#include "tests/unit/support/random_numbers.h"
 
 enum { CODINGS = 4, RANGE = 1 << 30 };
 
@@ -24,21 +25,6 @@ struct room {
 };
 
 enum { CANARIES = 16, CANARY = 0x5c };
-
-static uint64_t random_state = 0x853c49e6748fea9bu;
-
-static inline uint64_t random64(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static inline double random_unit(void)
-{
-    return (double)(random64() >> 11) * 0x1p-53;
-}
 
 static inline int set_up(void **state)
 {
