@@ -178,6 +178,7 @@ define FORTRAN_PROGRAM
 	$(Q)$(MPIFC) -g -O1 -w -J$(@D)/mod_$* -o $@ $<
 endef
 $(BUILD)/tests/mpi/nb_mixed_f08 $(BUILD)/tests/mpi/nb_mixed_mpi: tests/fortran/nb_mixed.inc
+$(BUILD)/tests/mpi/ftn_f08 $(BUILD)/tests/mpi/ftn_mpi: tests/fortran/ftn_sums.inc
 $(BUILD)/tests/mpi/%: tests/fortran/%.f90
 	$(FORTRAN_PROGRAM)
 $(BUILD)/tests/mpi/%: tests/fortran/%.f
