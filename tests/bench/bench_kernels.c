@@ -8,6 +8,7 @@
 
 #include "core/compute/kernels.h"
 #include "core/wire/wire.h"
+#include "tests/bench/measure.h"
 
 struct data {
     enum ss_type type;
@@ -17,37 +18,11 @@ struct data {
     char *messages;
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-static void *allocate(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 127) & ~(size_t)63);
-    if (!p) {
-        fprintf(stderr, "bench_kernels: no memory for %zu bytes\n", bytes);
-        exit(1);
-    }
-    memset(p, 0, bytes);
-    return p;
-}
-
 static void fill(struct data *data, double density, uint64_t seed)
 {
     uint64_t state = seed;
     for (size_t i = 0; i < data->n; i++) {
-        bool set = (double)(next_random(&state) >> 11) * 0x1p-53 < density;
+        bool set = (double)(measure_random(&state) >> 11) * 0x1p-53 < density;
         if (data->size == 4)
             ((float *)data->dense)[i] = set ? (float)i + 1 : 0;
         else
@@ -61,9 +36,9 @@ static double best_of(void (*action)(const struct ss_kernels *, struct data *),
 {
     double best = INFINITY;
     for (size_t r = 0; r < data->repetitions; r++) {
-        double start = now();
+        double start = measure_now();
         action(kernels, data);
-        double time = now() - start;
+        double time = measure_now() - start;
         best = time < best ? time : best;
     }
     return best;
@@ -195,15 +170,15 @@ int main(int argc, char **argv)
     for (int t = 0; t < 2; t++) {
         struct data data = {.type = t ? SS_F64 : SS_F32, .n = n, .repetitions = repetitions};
         data.size = ss_type_size(data.type);
-        data.dense = allocate(n * data.size);
-        data.val = allocate(n * data.size);
-        data.val2 = allocate(n * data.size);
-        data.other = allocate(n * data.size);
-        data.out = allocate(2 * n * data.size);
-        data.idx = allocate(n * sizeof *data.idx);
-        data.idx2 = allocate(n * sizeof *data.idx);
-        data.idx3 = allocate(2 * n * sizeof *data.idx);
-        data.messages = allocate((n / SS_CHUNK_ENTRIES + 1) * stride(&data));
+        data.dense = measure_allocate(n * data.size);
+        data.val = measure_allocate(n * data.size);
+        data.val2 = measure_allocate(n * data.size);
+        data.other = measure_allocate(n * data.size);
+        data.out = measure_allocate(2 * n * data.size);
+        data.idx = measure_allocate(n * sizeof *data.idx);
+        data.idx2 = measure_allocate(n * sizeof *data.idx);
+        data.idx3 = measure_allocate(2 * n * sizeof *data.idx);
+        data.messages = measure_allocate((n / SS_CHUNK_ENTRIES + 1) * stride(&data));
         for (size_t k = 0; ss_kernels_at(k); k++)
             for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++)
                 if (only < 0 || d == 0)

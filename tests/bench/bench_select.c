@@ -30,39 +30,13 @@ struct data {
     struct ss_threshold kept; /* of a first call */
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-static void *allocate(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-    if (!p) {
-        fprintf(stderr, "bench_select: no memory for %zu bytes\n", bytes);
-        exit(1);
-    }
-    memset(p, 0, bytes);
-    return p;
-}
-
 /* Close to normal: the sum of four uniform numbers, times a scale that differs from one layer of
  * 65536 elements to the next. */
 static void fill(enum ss_type type, void *p, size_t n, double scale, uint64_t seed)
 {
     uint64_t state = seed;
     for (size_t i = 0; i < n; i++) {
-        uint64_t bits = next_random(&state);
+        uint64_t bits = measure_random(&state);
         double x = -2;
         for (int j = 0; j < 4; j++)
             x += (double)(bits >> 16 * j & 0xffff) / 65536.0;
@@ -146,15 +120,15 @@ static void act(const struct ss_selectors *selectors, struct data *d, enum actio
 /* The residual is put back before each action, so that every one meets the same arrays. */
 static void bench(const struct ss_selectors *selectors, struct data *d, size_t repetitions)
 {
-    double median[ACTIONS], *times = allocate(ACTIONS * repetitions * sizeof *times);
+    double median[ACTIONS], *times = measure_allocate(ACTIONS * repetitions * sizeof *times);
     memcpy(d->r, d->saved, d->n * ss_type_size(d->type));
     act(selectors, d, EXACT_CALL);
     for (size_t j = 0; j < repetitions; j++)
         for (enum action action = ADD; action < ACTIONS; action++) {
             memcpy(d->r, d->saved, d->n * ss_type_size(d->type));
-            double start = now();
+            double start = measure_now();
             act(selectors, d, action);
-            times[action * repetitions + j] = now() - start;
+            times[action * repetitions + j] = measure_now() - start;
             if (action == STEADY && j == 0)
                 printf("  %s, %s, %zu elements, k = %zu, claimed %zu\n", selectors->name,
                        ss_type_name(d->type), d->n, d->k, d->claimed);
@@ -189,11 +163,11 @@ int main(int argc, char **argv)
         size_t size = ss_type_size(d.type), in_buckets = 4 * ((n + 511) / 512);
         d.k = ss_warmup_k(n, density, 0, 0);
         size_t limit = ss_claim_limit(d.k), room = limit > in_buckets ? limit : in_buckets;
-        d.g = allocate(n * size);
-        d.r = allocate(n * size);
-        d.saved = allocate(n * size);
-        d.val = allocate(room * size);
-        d.idx = allocate(room * sizeof *d.idx);
+        d.g = measure_allocate(n * size);
+        d.r = measure_allocate(n * size);
+        d.saved = measure_allocate(n * size);
+        d.val = measure_allocate(room * size);
+        d.idx = measure_allocate(room * sizeof *d.idx);
         fill(d.type, d.g, n, 1e-3, 88172645463325252u);
         fill(d.type, d.saved, n, 2e-3, 1234567890123u);
         for (size_t i = 0; ss_selectors_at(i); i++)

@@ -1,7 +1,8 @@
-/* Measurements of the benchmarks: seconds, bytes on the wire, medians. */
+/* Measurements of the benchmarks: seconds, bytes on the wire, medians; and their data. */
 #ifndef TESTS_BENCH_MEASURE_H
 #define TESTS_BENCH_MEASURE_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,11 @@ static inline double measure_clock(clockid_t clock)
 
     clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static inline double measure_now(void)
+{
+    return measure_clock(CLOCK_MONOTONIC);
 }
 
 /* Returns the processor time of this process, all threads. */
@@ -58,6 +64,28 @@ static inline double measure_quantile(double *v, size_t n, double share)
 static inline double measure_median(double *v, int n)
 {
     return measure_quantile(v, (size_t)n, 0.5);
+}
+
+/* Returns the next random number (xorshift); the state is not 0. */
+static inline uint64_t measure_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* Returns cleared memory for an array, aligned to 64 bytes, with 64 more behind it. */
+static inline void *measure_allocate(size_t bytes)
+{
+    const size_t all = (bytes + 127) & ~(size_t)63;
+    void *p = aligned_alloc(64, all);
+
+    if (!p) {
+        fprintf(stderr, "no memory for %zu bytes\n", bytes);
+        exit(1);
+    }
+    return memset(p, 0, all);
 }
 
 #endif
