@@ -100,10 +100,10 @@ $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/queue/driv
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(STANDARD) -fsyntax-only -I. -isystem $(dir $(realpath $(NVCC)))../include $< && touch $@
-$(BUILD)/tests/gpu/driver/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/queue/driver.h
+$(BUILD)/tests/gpu/driver/libcuda.so.1: $(wildcard tests/gpu/libcuda*.cpp) tests/gpu/libcuda_impl.h tests/gpu/emulate.h gpu/queue/driver.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$< $(EXTRA))
-	$(Q)$(CXX) -std=c++17 -Wall -Wextra -I. $(CXXFLAGS) $(EXTRA) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 $(LDFLAGS) -o $@ $< -ldl
+	$(Q)$(CXX) -std=c++17 -Wall -Wextra -I. $(CXXFLAGS) $(EXTRA) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 $(LDFLAGS) -o $@ $(filter %.cpp,$^) -ldl
 
 MPI_COMPILE = $(MPICC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. -pthread $(CFLAGS) $(EXTRA) $(DEPFLAGS) $(LDFLAGS) \
     -o $@ $(filter %.c %.a,$^) -lm -ldl
