@@ -268,24 +268,26 @@ void gpu_not_finite(struct gpu_queue *q, enum ss_type type, const void *g, const
     gpu_start(q, GPU_OF(type, GPU_not_finite_f32), gpu_tiles_of(type, n, l), params);
 }
 
-void gpu_any_bit(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, uint32_t *any)
+/* Launches a kernel that gathers `bytes` bytes from all tiles of a vector. */
+static void gather_tiles(struct gpu_queue *q, enum ss_type type, enum gpu_kernel kernel,
+                         const void *v, size_t n, void *to, size_t bytes)
 {
     struct gpu_lie l = gpu_lie_of(type, v, v, v);
     unsigned all = (unsigned)n;
-    void *params[] = {&v, &all, &l.skew, &any};
+    void *params[] = {&v, &all, &l.skew, &to};
 
-    gpu_zero(q, any, sizeof *any);
-    gpu_start(q, GPU_OF(type, GPU_any_bit_b32), gpu_tiles_of(type, n, l), params);
+    gpu_zero(q, to, bytes);
+    gpu_start(q, kernel, gpu_tiles_of(type, n, l), params);
+}
+
+void gpu_any_bit(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, uint32_t *any)
+{
+    gather_tiles(q, type, GPU_OF(type, GPU_any_bit_b32), v, n, any, sizeof *any);
 }
 
 void gpu_largest(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, uint64_t *largest)
 {
-    struct gpu_lie l = gpu_lie_of(type, v, v, v);
-    unsigned all = (unsigned)n;
-    void *params[] = {&v, &all, &l.skew, &largest};
-
-    gpu_zero(q, largest, sizeof *largest);
-    gpu_start(q, GPU_OF(type, GPU_largest_f32), gpu_tiles_of(type, n, l), params);
+    gather_tiles(q, type, GPU_OF(type, GPU_largest_f32), v, n, largest, sizeof *largest);
 }
 
 /* Exponent of the power of two above a magnitude. */
