@@ -123,7 +123,7 @@ subtest 'info -f documents every option' => sub {
     for my $name (@names) {
         like($out, qr/^SPARSESHIM_$name=.*\n    \S.*\n(?:    .*\n)*?    Allowed: \S/m, $name);
     }
-    unlike($out, qr/.{120}/, 'in lines that can be read');
+    unlike($out, qr/^(?!    Allowed: (?:\w+, )+\w+$).{120}/m, 'in lines that can be read'); # lists of words may grow
 };
 
 subtest 'info -c reads back to the same values' => sub {
