@@ -158,7 +158,6 @@ void ss_ballot_fill(struct ss_call *call)
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(f);
     b->same_min[SS_SAME_HOST] = comm->settings->host;
     b->same_min[SS_SAME_FORM] = ss_kind_form(f);
-    b->same_min[SS_SAME_LABEL] = f->found.where.label;
     b->same_min[SS_SAME_TENSOR] = ss_standing_code(&f->found.where);
     b->same_min[SS_SAME_MEASURED] = call->turn.measured;
     for (int i = SS_SAME_FORCED; i < SS_SAMES; i++)

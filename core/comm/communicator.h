@@ -58,11 +58,10 @@ struct ss_lanes {
     struct ss_lane list[SS_LANES + 1]; /* with the shared place */
 };
 
-/* The call site in the application, for the identity of tensors (MODE=topk). */
+/* The call site in the application, which rules name (MODE=topk). */
 struct ss_call_site {
     uint64_t hash;      /* 0 = unknown */
-    uint64_t path;      /* hash of its callers, 0 = unknown */
-    uint64_t marks;     /* small allreduces of the communicator so far (core/identity/identity.h) */
+    uint64_t path;      /* hash of its callers, 0 = unknown; learn tells gradients apart by it */
     const char *name;   /* MODULE+OFFSET, or NULL; valid until the call has ended */
     const char *symbol; /* its function, or NULL */
     const void *buffer; /* the application's receive buffer; NULL: that of the call */

@@ -70,16 +70,13 @@ static struct ss_tensor_call call_of(const struct ss_feedback *f,
     return (struct ss_tensor_call){
         .lane = f->lane->number,
         .site = f->site.hash,
-        .path = f->site.path,
         .address = f->site.buffer ? f->site.buffer : f->c.out,
         .from = f->site.buffer ? f->site.buffer : f->c.in,
         .backend = x->backend,
-        .overlaps = f->nonblocking,
         .type = x->type,
         .op = f->c.op,
         .n = x->n,
         .subject = subject,
-        .marks = f->site.marks,
     };
 }
 
@@ -295,24 +292,26 @@ static void count_alone(struct ss_feedback *f, bool all_known)
     f->found.where.tell = f->found.where.tell || t->alone == SS_IDENTITY_TELLS;
 }
 
-/* Logs once in a job, on rank 0, that calls show no period. */
-static void tell_period(struct ss_feedback *f)
+/* Logs once in a job, on rank 0, that the position of calls is not known. */
+static void tell_position(struct ss_feedback *f)
 {
+    const struct ss_rule *rule = f->tensor ? f->tensor->rule : NULL;
+
     if (!f->found.where.tell || !f->tensor || !f->tensor->asked || f->c.x.t->rank != 0 ||
-        atomic_exchange(&f->comm->stats->warned_period, true))
+        atomic_exchange(&f->comm->stats->warned_position, true))
         return;
-    ss_topk_warn(
-        f,
-        "its calls show no period so far and are exact: no sums of a few numbers come between "
-        "them at even distances, and receive buffers do not return on all ranks; ':calls=N' in its "
-        "rule of REGISTER, N being its calls per step, makes it lossy");
+    if (rule && rule->calls > 0)
+        ss_topk_warn(f, "its calls are exact, as its buffers do not come in the order of calls=N "
+                        "in its rule of REGISTER: N must be its calls per step, in every step");
+    else
+        ss_topk_warn(f, "its calls are exact, as no receive buffer shows which gradient a call "
+                        "has: write ':calls=N' behind its rule of REGISTER, N being its calls per "
+                        "step, 1 for a single gradient");
 }
 
 bool ss_topk_differs(const struct ss_feedback *f)
 {
-    const struct ss_ballot *all = &f->vote.ballot;
-
-    return !ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR);
+    return !ss_ballot_same(&f->vote.ballot, SS_SAME_TENSOR);
 }
 
 /* Takes the flags about claims alone. Returns false if some ranks have claimed and others rest. */
@@ -332,19 +331,18 @@ static bool vote_on_tensor(struct ss_feedback *f, uint64_t flags)
 {
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
     const struct ss_ballot *all = &f->vote.ballot;
-    bool label = ss_ballot_same(all, SS_SAME_LABEL), tensor = ss_ballot_same(all, SS_SAME_TENSOR);
+    const bool same = ss_ballot_same(all, SS_SAME_TENSOR);
 
     if (!f->comm->tensors) /* another mode */
         return true;
     const bool all_known = all->same_min[SS_SAME_TENSOR] > 0;
-    ss_tensors_identity_vote(f->comm->tensors, f->lane->number, label, tensor, all_known);
     if (!f->tensor)
         return !(ballot.registered && ballot.unregistered);
     count_alone(f, all_known);
-    tell_period(f);
-    ss_tensor_vote(f->tensor, &ballot, label && (tensor || !all_known));
+    tell_position(f);
+    ss_tensor_vote(f->tensor, &ballot, same || !all_known);
     ss_topk_move(&f->state, SS_ON_VOTE);
-    if (ss_topk_differs(f))
+    if (!same)
         return !ballot.registered && !(flags & SS_VOTE_DRAIN);
     if (f->state == SS_TOPK_RESTS && !(flags & (SS_VOTE_DRAIN | SS_VOTE_CLAIMS | SS_VOTE_CANNOT)))
         f->tensor->rest = SS_RESTS_EMPTY;
@@ -365,9 +363,8 @@ void ss_topk_planned(struct ss_feedback *f, bool dense)
 /* Returns a seed that differs between tensors, calls and ranks; the encoder adds the position. */
 static uint64_t seed_of(const struct ss_feedback *f)
 {
-    uint64_t parts[] = {f->comm->settings->seed, f->lane->number,
-                        f->found.where.label,    ss_standing_code(&f->found.where),
-                        f->topk_calls,           (uint64_t)f->c.x.t->rank};
+    uint64_t parts[] = {f->comm->settings->seed, f->lane->number, ss_standing_code(&f->found.where),
+                        f->topk_calls, (uint64_t)f->c.x.t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)

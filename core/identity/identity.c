@@ -1,314 +1,229 @@
-/* Sequences of calls, and where a call stands in its own. */
+/* The sequences of a lane, and the place of a call in its own. */
 #include "core/identity/identity.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#include "core/base/types.h"
-#include "core/identity/identity_impl.h"
 
 enum {
-    UNLIKE = 8,         /* calls with differing codes, and marks do not count */
-    RULED = 0x10000,    /* labels of the calls of a rule begin here, */
-    NAMED = 0x40000000, /* and those of registered buffers here, */
-    BARRED = 0x20000000 /* and so much higher where EXCLUDE takes the call */
+    NAMED = 0x40000000,  /* labels of registered buffers begin here, */
+    BARRED = 0x20000000, /* and so much higher where EXCLUDE takes the call */
+    BUFFERS = 256,       /* receive buffers of a sequence without calls=N */
+    SEATS = 1024,        /* a larger N is counted alone: buffers do not correct it */
+    SETTLED = 16,
+    CERTAIN = 8 /* calls, as few buffers come in the same order by chance */
 };
 
-struct ss_identity *ss_identity_create(const struct ss_identity_way *how)
-{
-    struct ss_identity *identity = calloc(1, sizeof *identity);
+struct ss_own_buffer {
+    const void *address, *from;
+    uint32_t position; /* from 1; 0: none yet */
+    unsigned returns;  /* in a row */
+    uint64_t last;     /* number of its last call */
+};
 
-    if (identity)
-        identity->how = *how;
-    return identity;
+/* The positions of a rule with calls=N, and their buffers. */
+struct ss_positions {
+    const void **seats; /* the buffer of each position, once `settled`, and behind these N the
+                           buffers of the last N calls, by their number modulo N */
+    uint64_t same;      /* calls in a row whose buffer was that of the call N before */
+    uint64_t since;     /* number of the call with which it went astray */
+    uint32_t shift;     /* position = (number + shift) % N */
+    uint32_t shown;     /* the shift that the seats show since `run` calls */
+    uint32_t run;
+    bool settled; /* each position has a buffer of its own */
+    bool astray;  /* a buffer that is not that of its position has come */
+};
+
+struct ss_sequence {
+    struct ss_sequence *next;
+    uint32_t key;      /* number of the rule, or NAMED and the number of the registered buffer */
+    uint32_t label;    /* equal on all ranks */
+    uint64_t count;    /* calls so far */
+    uint64_t unplaced; /* calls in a row without a position */
+    struct ss_positions positions;
+    struct ss_own_buffer *buffers; /* BUFFERS of them, NULL: not made yet */
+    uint32_t ordinals;             /* of buffers, given so far */
+};
+
+/* ---- positions by receive buffers, of a rule without calls=N ----
+ *
+ * A buffer is a position once it has returned in each of the first steps, from the same send
+ * buffer, and with a call from another buffer in between. If it comes twice in a row, or with
+ * another send buffer, several layers may share it: its calls are exact until it has returned anew.
+ * With another send buffer it is another position from then on, so that the residual of the one
+ * reaches no other. Positions are numbered in the order in which they are first known: buffers that
+ * come once shift no number. */
+
+/* Returns the entry of the address, or the entry that was not used for longest. */
+static struct ss_own_buffer *entry_of(const struct ss_sequence *s, const void *address)
+{
+    struct ss_own_buffer *oldest = s->buffers;
+
+    for (struct ss_own_buffer *e = s->buffers; e < s->buffers + BUFFERS; e++) {
+        if (e->last > 0 && e->address == address)
+            return e;
+        oldest = e->last < oldest->last ? e : oldest;
+    }
+    return oldest;
 }
 
-static void free_list(struct ss_sequence *s)
+static bool place_by_buffer(struct ss_identity *identity, struct ss_sequence *s,
+                            const struct ss_identity_call *call, struct ss_standing *now)
 {
-    while (s) {
-        struct ss_sequence *next = s->next;
-        ss_returns_free(&s->returns);
+    const bool twice = identity->last == call->address;
+
+    identity->last = call->address;
+    if (!s->buffers && !(s->buffers = calloc(BUFFERS, sizeof *s->buffers)))
+        return false;
+    struct ss_own_buffer *e = entry_of(s, call->address);
+    if (e->address != call->address || e->from != call->from)
+        *e = (struct ss_own_buffer){.address = call->address, .from = call->from};
+    else
+        e->returns = twice ? 0 : e->returns + 1;
+    e->last = s->count;
+    now->known = e->returns > 0 && e->returns + 1 >= identity->steps;
+    if (now->known && e->position == 0)
+        e->position = ++s->ordinals;
+    now->ordinal = now->known ? e->position - 1 : 0;
+    return true;
+}
+
+/* ---- positions by calls=N, and their correction by the receive buffers ----
+ *
+ * The position of a call is its number plus a shift, modulo N. If N different buffers have come in
+ * the same order for two steps, and for SETTLED calls, each position has its own: a seat. A call
+ * from another buffer than that of its position then shows a missing or additional call, or that
+ * buffers have moved: the calls are exact. If N calls in a row, at least CERTAIN, come from the
+ * seats in their order, these show the shift. If N different buffers soon come in the same order
+ * anew, the count holds and the seats are new. Otherwise, as when layers are frozen, the calls stay
+ * exact. Buffers that layers share have no seats: the count alone holds. */
+
+/* Returns true if n buffers differ. */
+static bool are_distinct(const void *const *buffers, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (buffers[i] == buffers[j])
+                return false;
+    return true;
+}
+
+/* Follows the shift that the seats show. */
+static void follow(struct ss_positions *p, uint32_t n, uint32_t turn, const void *address)
+{
+    uint32_t seat = 0;
+
+    while (seat < n && p->seats[seat] != address)
+        seat++;
+    const uint32_t shown = (seat + n - turn) % n;
+    if (seat == n)
+        p->run = 0;
+    else
+        p->run = p->run > 0 && shown == p->shown ? p->run + 1 : 1;
+    p->shown = shown;
+    if (p->run < n || p->run < CERTAIN)
+        return;
+    p->shift = shown;
+    p->astray = false;
+}
+
+/* Compares a call with the seats, or finds these. */
+static void compare(struct ss_positions *p, uint32_t n, uint64_t number, const void *address)
+{
+    const uint32_t turn = (uint32_t)(number % n);
+    const void **last = p->seats + n;
+
+    p->same = last[turn] == address ? p->same + 1 : 0;
+    last[turn] = address;
+    if (p->settled && !p->astray && p->seats[(turn + p->shift) % n] != address) {
+        p->astray = true;
+        p->since = number;
+        p->run = 0;
+    }
+    if (p->astray)
+        follow(p, n, turn, address);
+    if (p->settled && (!p->astray || number > p->since + 4 * n + 2 * SETTLED))
+        return;
+    if (p->same < 2 * n || p->same < SETTLED || p->same % n != 0 || !are_distinct(last, n))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        p->seats[(i + p->shift) % n] = last[i];
+    p->settled = true;
+    p->astray = false;
+}
+
+static bool place_by_count(const struct ss_identity *identity, struct ss_sequence *s,
+                           const struct ss_identity_call *call, struct ss_standing *now)
+{
+    struct ss_positions *p = &s->positions;
+    const uint32_t n = call->rule.calls;
+
+    if (n > 1 && n <= SEATS && !identity->by_rule) {
+        if (!p->seats && !(p->seats = calloc(2 * n, sizeof *p->seats)))
+            return false;
+        compare(p, n, s->count, call->address);
+    }
+    now->ordinal = (uint32_t)((s->count + p->shift) % n);
+    now->known = !p->astray && s->count >= identity->steps * (uint64_t)n;
+    return true;
+}
+
+/* ---- sequences ---- */
+
+void ss_sequences_free(struct ss_sequences *lane)
+{
+    while (lane->first) {
+        struct ss_sequence *s = lane->first;
+        lane->first = s->next;
+        free(s->positions.seats);
+        free(s->buffers);
         free(s);
-        s = next;
     }
 }
 
-void ss_identity_forget(struct ss_identity *identity, uint32_t number)
+/* Returns the sequence of a registered buffer, or else of a rule, made when new; NULL if memory is
+ * short. Ranks may register their buffers in any order: their labels count first uses. */
+static struct ss_sequence *sequence_of(struct ss_sequences *lane, uint32_t buffer, uint32_t rule)
 {
-    struct ss_identity_lane *lane = number < identity->lane_count ? identity->lanes[number] : NULL;
+    const uint32_t key = buffer > 0 ? NAMED + buffer : rule;
+    struct ss_sequence *s = lane->first;
 
-    if (!lane)
-        return;
-    free_list(lane->sites);
-    free_list(lane->rules);
-    free_list(lane->named);
-    free(lane);
-    identity->lanes[number] = NULL;
-}
-
-void ss_identity_free(struct ss_identity *identity)
-{
-    if (!identity)
-        return;
-    for (size_t i = 0; i < identity->lane_count; i++)
-        ss_identity_forget(identity, (uint32_t)i);
-    free(identity->lanes);
-    free(identity);
-}
-
-static struct ss_identity_lane *lane_at(struct ss_identity *identity, uint32_t number)
-{
-    struct ss_identity_lane *lane;
-
-    if (number >= identity->lane_count) {
-        size_t count = number + 16;
-        struct ss_identity_lane **lanes = realloc(identity->lanes, count * sizeof *lanes);
-        if (!lanes)
-            return NULL;
-        memset(lanes + identity->lane_count, 0, (count - identity->lane_count) * sizeof *lanes);
-        identity->lanes = lanes;
-        identity->lane_count = count;
-    }
-    lane = identity->lanes[number];
-    if (!lane && (lane = calloc(1, sizeof *lane))) {
-        lane->identity = identity;
-        identity->lanes[number] = lane;
-    }
-    return lane;
-}
-
-/* ---- the sequence of a call ---- */
-
-static struct ss_sequence *lookup(struct ss_sequence *s, uint64_t key)
-{
     while (s && s->key != key)
         s = s->next;
-    return s;
-}
-
-static struct ss_sequence *add(struct ss_identity_lane *lane, struct ss_sequence **list,
-                               uint64_t key, uint32_t label)
-{
-    struct ss_sequence *s = calloc(1, sizeof *s);
-
-    if (!s)
-        return NULL;
-    s->lane = lane;
+    if (s || !(s = calloc(1, sizeof *s)))
+        return s;
     s->key = key;
-    s->label = label;
-    s->next = *list;
-    *list = s;
+    s->label = buffer > 0 ? NAMED + ++lane->buffers : key;
+    s->next = lane->first;
+    lane->first = s;
     return s;
 }
 
-/* Returns NULL if the lane has run out of labels, or of memory. A lane that runs out of labels here
- * does so on all ranks, or the vote of this call finds labels that differ. */
-static struct ss_sequence *of_site(struct ss_identity_lane *lane, uint64_t site)
+/* Sets `tell` once no call of the sequence was placed for long, but for the first steps. */
+static void tell(struct ss_sequence *s, uint32_t calls, struct ss_standing *now)
 {
-    struct ss_sequence *s = lookup(lane->sites, site);
+    const bool begins = calls > 0 && !s->positions.astray;
 
-    if (!s && lane->labels < SS_IDENTITY_SITES)
-        return add(lane, &lane->sites, site, ++lane->labels);
-    lane->joined = lane->joined || !s;
-    return s;
+    s->unplaced = now->known || begins ? 0 : s->unplaced + 1;
+    now->tell = s->unplaced == SS_IDENTITY_TELLS + 2 * (uint64_t)calls;
 }
 
-/* Labels by first use: ranks may register their buffers in any order. */
-static struct ss_sequence *of_buffer(struct ss_identity_lane *lane, uint32_t buffer)
-{
-    struct ss_sequence *s = lookup(lane->named, buffer);
-
-    return s ? s : add(lane, &lane->named, buffer, NAMED + ++lane->buffers);
-}
-
-static struct ss_sequence *of_rule(struct ss_identity_lane *lane, uint32_t number)
-{
-    struct ss_sequence *s = lookup(lane->rules, number);
-
-    return s ? s : add(lane, &lane->rules, number, RULED + number);
-}
-
-/* Returns the sequence of the call's site where sites count, else that of its rule. */
-static struct ss_sequence *sequence_of(struct ss_identity_lane *lane,
-                                       const struct ss_identity_call *call)
+bool ss_identity_place(struct ss_identity *identity, struct ss_sequences *lane,
+                       const struct ss_identity_call *call, struct ss_standing *now)
 {
     const struct ss_sequence_rule *rule = &call->rule;
-    struct ss_sequence *all = of_rule(lane, rule->number), *s = NULL;
+    const bool named = call->buffer > 0 && !identity->by_rule, barred = named && rule->excluded;
+    struct ss_sequence *s = sequence_of(lane, named ? call->buffer : 0, rule->number);
+    bool good = true;
 
-    if (!all)
-        return NULL;
-    all->count++; /* on all ranks, wherever the vote says that sites do not count */
-    if (!lane->identity->how.by_rule && !lane->joined && call->site != 0 &&
-        (rule->of_site || rule->calls == 0) && !(s = of_site(lane, call->site)) && !lane->joined)
-        return NULL;
     if (!s)
-        return all;
-    s->count++;
-    return s;
-}
-
-struct ss_sequence *ss_identity_next(struct ss_identity *identity,
-                                     const struct ss_identity_call *call)
-{
-    struct ss_identity_lane *lane = lane_at(identity, call->lane);
-    struct ss_sequence *s;
-
-    if (!lane)
-        return NULL;
-    if (call->buffer > 0 && !identity->how.by_rule)
-        return of_buffer(lane, call->buffer);
-    if ((s = sequence_of(lane, call))) {
-        s->taken = call->rule.takes;
-        s->calls = call->rule.calls;
-    }
-    return s;
-}
-
-/* ---- where a call stands ---- */
-
-static bool marks_count(const struct ss_sequence *s)
-{
-    return !s->lane->unmarked && !s->lane->identity->how.by_rule;
-}
-
-static bool is_open(const struct ss_sequence *s)
-{
-    return marks_count(s) && ss_marking_is_open(&s->marking);
-}
-
-/* Places a call by calls=N, or by the marks if their distance is a multiple of N. Marks may come in
- * the middle of a step: when they first count, the numbers go on. If the first marks may still turn
- * out to be regular, waits for them, at most as long again, except for calls=1 and calls that go by
- * the rule alone. */
-static struct ss_standing by_calls(struct ss_sequence *s, uint64_t number, uint32_t step,
-                                   uint32_t place, bool fits)
-{
-    const uint64_t least = s->lane->identity->how.steps * (uint64_t)s->calls;
-    const bool wait = s->calls > 1 && is_open(s) && number < 2 * least;
-    const bool marked = step > 0 && step % s->calls == 0;
-
-    if (marked && !s->was_marked)
-        s->at_mark = number - place;
-    s->was_marked = s->was_marked || marked;
-    return (struct ss_standing){
-        .period = s->calls,
-        .ordinal = (uint32_t)((marked ? s->at_mark + place : number) % s->calls),
-        .known = number >= least && !wait && (fits || !marked),
-    };
-}
-
-/* Returns true if a call whose address has returned waits for marks: several layers that share one
- * buffer look like one gradient. */
-static bool waits(const struct ss_sequence *s, const struct ss_identity_call *call)
-{
-    const bool alone = s->returns.period == 1;
-
-    if (alone && ss_returns_tell(&s->returns))
         return false;
-    return is_open(s) || (alone && call->from != call->address && marks_count(s) &&
-                          ss_marking_may_begin(&s->marking));
-}
-
-static struct ss_standing by_returns(struct ss_sequence *s, const struct ss_identity_call *call)
-{
-    struct ss_standing now = {.ordinal = 0};
-
-    now.period = ss_returns_next(&s->returns, call, s->count, &now.ordinal);
-    now.known = now.period > 0 && !waits(s, call);
-    return now;
-}
-
-/* Returns true if addresses decide although marks are regular: each is one tensor's, and marks
- * separate several of their periods. Addresses go on to decide until none has returned for long. */
-static bool addresses_win(struct ss_sequence *s, uint32_t period, uint32_t step)
-{
-    struct ss_returns *r = &s->returns;
-
-    if (period > 0 && period < step && step % period == 0 && ss_returns_tell(r))
-        r->won = true;
-    else if (period > 0 || s->unknown > SS_MARKS_APART)
-        r->won = false;
-    return r->won;
-}
-
-/* Places a call by marks and addresses together, where neither period holds the other a whole
- * number of times. A place between marks is a tensor in each of the steps of the joint period. */
-static struct ss_standing by_both(uint32_t period, uint64_t number, uint32_t step, uint32_t place)
-{
-    uint32_t steps = 1;
-
-    while (steps * step % period != 0)
-        steps++;
-    return (struct ss_standing){
-        .period = steps * step,
-        .ordinal = (uint32_t)((number - place) / step % steps) * step + place,
-        .known = place < step && steps * step <= SS_IDENTITY_LONGEST,
-    };
-}
-
-/* Places a call by the longer of the periods of marks and addresses. */
-static struct ss_standing by_longer(struct ss_sequence *s, const struct ss_identity_call *call,
-                                    uint32_t step, uint32_t place, bool fits)
-{
-    struct ss_standing now = by_returns(s, call);
-
-    if (step == 0 || addresses_win(s, now.period, step) || ss_returns_may_exceed(&s->returns, step))
-        return now;
-    if (now.period > step)
-        return now.period % step == 0 ? now : by_both(now.period, s->count, step, place);
-    return (struct ss_standing){.period = step, .ordinal = place, .known = fits};
-}
-
-struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_identity_call *call)
-{
-    const struct ss_identity_way *how = &s->lane->identity->how;
-    const uint64_t number = s->count;
-    struct ss_standing now = {.label = s->label, .number = number};
-    uint32_t place, step = ss_marking_next(&s->marking, call->marks, &place);
-
-    if (s->label > NAMED)
-        return (struct ss_standing){.label = s->label + (call->rule.excluded ? BARRED : 0),
-                                    .period = 1,
-                                    .known = !call->rule.excluded};
-    if (!s->taken)
-        return now;
-    if (!marks_count(s))
-        step = 0;
-    bool fits = ss_marking_fits(&s->marking, place, call->address, s->calls == 0) && place < step &&
-                !s->marking.cut;
-    if (s->calls > 0)
-        now = by_calls(s, number, step, place, fits);
-    else if (!how->by_rule)
-        now = by_longer(s, call, step, place, fits);
-    if (s->calls == 0)
-        ss_returns_keep(&s->returns, &now);
-    now.label = s->label;
-    now.number = number;
-    if (now.known)
-        s->unknown = 0;
-    else if (s->calls == 0 && ++s->unknown >= SS_IDENTITY_TELLS && s->returns.run == 0 && !s->told)
-        now.tell = s->told = true;
-    return now;
-}
-
-uint64_t ss_standing_code(const struct ss_standing *now)
-{
-    return now->known ? (uint64_t)now->period << 32 | (now->ordinal + 1) : 0;
-}
-
-/* ---- votes ---- */
-
-void ss_identity_vote(struct ss_identity *identity, uint32_t number, bool same_label,
-                      bool same_tensor, bool all_known)
-{
-    struct ss_identity_lane *lane = number < identity->lane_count ? identity->lanes[number] : NULL;
-
-    if (!lane)
-        return;
-    if (!same_label)
-        lane->joined = true;
-    if (same_tensor)
-        lane->unlike = 0;
-    else if (same_label && all_known && ++lane->unlike >= UNLIKE)
-        lane->unmarked = true;
+    *now = (struct ss_standing){.label = s->label + (barred ? BARRED : 0), .known = named > barred};
+    s->count++;
+    if (named || !rule->takes)
+        return true;
+    if (rule->calls > 0)
+        good = place_by_count(identity, s, call, now);
+    else if (!identity->by_rule)
+        good = place_by_buffer(identity, s, call, now);
+    tell(s, rule->calls, now);
+    return good;
 }

@@ -45,14 +45,14 @@ struct ss_learn_head {
 
 struct ss_learn_record {
     struct ss_learn_head head;
-    uint64_t comm;  /* the communicator, equal on its ranks */
-    uint64_t count; /* elements */
-    uint64_t recv;  /* address of the receive buffer */
-    uint64_t marks; /* allreduces of a few numbers on the communicator so far */
-    uint32_t site;  /* the n-th SS_LEARN_SITE of the file, from 1 */
-    uint32_t size;  /* ranks of the communicator */
-    uint32_t rank;  /* this rank in it */
-    uint16_t type;  /* enum ss_type */
+    uint64_t comm;    /* the communicator, equal on its ranks */
+    uint64_t count;   /* elements */
+    uint64_t recv;    /* address of the receive buffer */
+    uint64_t scalars; /* sums of a few numbers on the communicator so far */
+    uint32_t site;    /* the n-th SS_LEARN_SITE of the file, from 1 */
+    uint32_t size;    /* ranks of the communicator */
+    uint32_t rank;    /* this rank in it */
+    uint16_t type;    /* enum ss_type */
     uint16_t flags;
     /* The fields from here on are in SS_LEARN_SAMPLED alone. */
     uint32_t elements; /* of the sample */

@@ -162,7 +162,7 @@ struct ss_stats {
     uint64_t tensors_unlisted;      /* that found no room */
     struct ss_rounds_record rounds; /* QUORUM */
     struct ss_merged_record merged; /* MERGE */
-    atomic_bool warned_period;      /* that calls of a tensor show no period */
+    atomic_bool warned_position;    /* that the position of calls in their step is not known */
 };
 
 const char *ss_staleness_key(int rounds); /* in JSON: "0" to "15" */

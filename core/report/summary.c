@@ -225,7 +225,7 @@ static void say_topk(struct ss_summary *s, const struct ss_stats *stats)
         snprintf(unlisted, sizeof unlisted, "; tensors not listed for want of room: %s",
                  SS_COUNT(stats->tensors_unlisted));
     say(s, "topk", "top-k",
-        "%s of %s tensors registered, %s exact, %s whose calls show no period; %s calls sent as "
+        "%s of %s tensors registered, %s exact, %s whose position is not known; %s calls sent as "
         "top-k, "
         "%s of their elements%s",
         SS_COUNT(in_state[SS_TENSOR_REGISTERED]), SS_COUNT(stats->tensor_count),

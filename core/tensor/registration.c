@@ -14,7 +14,7 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
         "not a sum of floats",
         "matches EXCLUDE",
         "matches no rule of REGISTER",
-        "its calls show no period",
+        "its position in the step is not known",
         "no room for a residual within MAX_MEMORY, or on its device",
         "not registered on another rank",
         "GUARD found the result too far off",
@@ -81,7 +81,6 @@ struct ss_sequence_rule ss_tensors_rule(const struct ss_tensors *ts,
     of.takes = true;
     of.number = rule->number;
     of.calls = rule->calls;
-    of.of_site = rule->site != NULL;
     return of;
 }
 

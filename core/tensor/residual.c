@@ -51,9 +51,7 @@ bool ss_residual_make(struct ss_tensor *t)
     if (t->residual.backend->ops->make(t->residual.backend, t->owner->mem, values, bytes_of(t)) !=
         SS_OK)
         return false;
-    struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
-    lane->residuals++;
-    lane->orphan_calls = 0; /* the call may have begun long ago: compute the bound anew */
+    t->owner->lanes[t->lane].residuals++;
     return true;
 }
 
@@ -217,33 +215,4 @@ double ss_residual_lost(struct ss_tensors *tensors)
 
     tensors->lost_square = 0;
     return norm;
-}
-
-static bool holds_same(const struct ss_tensor *a, const struct ss_tensor *b)
-{
-    return a->hold.by_host == b->hold.by_host && a->hold.first == b->hold.first &&
-           a->hold.n == b->hold.n;
-}
-
-bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
-{
-    if (!ss_residual_there(from) || !holds_same(from, to) ||
-        ss_residual_move(from, to->residual.backend) != SS_OK)
-        return false;
-    if (!ss_residual_there(from)) /* lost on the way */
-        return true;
-    if (ss_residual_there(to)) {
-        to->residual.backend->ops->add(to->residual.backend, to->type, to->residual.values.data,
-                                       from->residual.values.data, (size_t)to->hold.n);
-        /* A bound, until the next call measures. */
-        to->residual.square = 2 * (to->residual.square + from->residual.square);
-        ss_residual_drop(from);
-    } else {
-        to->residual.values = from->residual.values;
-        to->residual.square = from->residual.square;
-        from->residual.values = (struct ss_buf){0};
-    }
-    from->residual.square = 0;
-    ss_residual_fill(to);
-    return true;
 }

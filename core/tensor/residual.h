@@ -72,9 +72,4 @@ double ss_residual_lost(struct ss_tensors *tensors);
  * returns its norm; else returns 0. */
 double ss_residual_give_up(struct ss_tensor *t);
 
-/* Adds the residual of `from` to that of `to`, one rounding per element, or hands it over as it is
- * if `to` has none. Returns false if the residual could not move to the backend of `to`, or if the
- * two hold different elements. */
-bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to);
-
 #endif

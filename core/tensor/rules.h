@@ -39,8 +39,7 @@ struct ss_rule {
     enum ss_keep keep; /* the first or last keep_count elements are sent exactly */
     uint64_t keep_count;
     bool node;      /* one residual per host */
-    uint32_t calls; /* per step, of each signature, and of each site if the rule names one; 0 = not
-                       given (core/identity/identity.h) */
+    uint32_t calls; /* per step, of each signature; 0 = not given (core/identity/identity.h) */
 };
 
 struct ss_rules;

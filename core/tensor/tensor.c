@@ -1,4 +1,4 @@
-/* The table of tensors, and the passing of residuals to successors. */
+/* The table of tensors. */
 #include "core/tensor/tensor.h"
 #include "core/tensor/residual.h"
 
@@ -10,19 +10,18 @@
 
 enum {
     MOST_TENSORS = 1024, /* beyond this number, long unused tensors without a residual are freed */
-    GONE_STEPS = 3,      /* an orphan was not called for so many steps, */
-    GONE_CALLS = 64,     /* and for so many calls of its lane */
+    GONE_CALLS = 64,     /* calls of the lane without one of the tensor: it is unused */
     LOOKED_FOR = 256     /* calls of a candidate during which its lane does not back off */
 };
+#define SITES 0x80000000u /* labels of call sites begin here */
 
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem)
 {
     struct ss_tensors *ts = calloc(1, sizeof *ts);
 
-    if (!ts || !(ts->identity = ss_identity_create(&settings->identity))) {
-        free(ts);
+    if (!ts)
         return NULL;
-    }
+    ts->identity = settings->identity;
     ts->settings = settings;
     ts->mem = mem;
     pthread_mutex_init(&ts->lock, NULL);
@@ -46,7 +45,8 @@ void ss_tensors_free(struct ss_tensors *ts)
         free_tensor(t);
         t = next;
     }
-    ss_identity_free(ts->identity);
+    for (size_t i = 0; i < ts->lane_count; i++)
+        ss_sequences_free(&ts->lanes[i].sequences);
     free(ts->lanes);
     pthread_mutex_destroy(&ts->lock);
     free(ts);
@@ -138,7 +138,7 @@ static void remove_oldest(struct ss_tensors *ts)
     uint64_t most = GONE_CALLS;
 
     for (struct ss_tensor *t = ts->first; t; t = t->next) {
-        uint64_t gone = ts->lanes[t->lane].calls - t->history.last_on_lane;
+        uint64_t gone = ts->lanes[t->lane].calls - t->last_on_lane;
         if (!ss_residual_there(t) && t->in_flight == 0 && !t->has_rounds && gone > most) {
             most = gone;
             oldest = t;
@@ -148,117 +148,9 @@ static void remove_oldest(struct ss_tensors *ts)
         discard(oldest);
 }
 
-/* ---- residuals that pass to a successor ---- */
-
-/* Tensors that other rules name are other gradients. */
-static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
-{
-    return by->ordinal == o->ordinal && by->rule == o->rule &&
-           by->history.first_on_lane > o->history.last_on_lane;
-}
-
-static bool is_long(const struct ss_tensor *t, uint64_t calls)
-{
-    return calls > GONE_CALLS && calls > GONE_STEPS * (uint64_t)t->history.period;
-}
-
 static bool is_gone(const struct ss_tensor *t)
 {
-    return is_long(t, t->owner->lanes[t->lane].calls - t->history.last_on_lane);
-}
-
-/* Returns true if s has gone on without t, which has its label. Between two steps the lane may have
- * many calls that are of no layer. */
-static bool goes_on_without(const struct ss_tensor *s, const struct ss_tensor *t)
-{
-    return s->history.last_of_label > t->history.last_of_label &&
-           is_long(t, s->history.last_of_label - t->history.last_of_label);
-}
-
-/* Returns true if the dense calls of the exact tensor s can send a residual. */
-static bool is_dense(const struct ss_tensor *s)
-{
-    return s->state == SS_TENSOR_EXACT &&
-           (s->reason == SS_TENSOR_MEMORY || s->reason == SS_TENSOR_OTHERS ||
-            s->reason == SS_TENSOR_GUARDED);
-}
-
-/* Returns true if other registered tensors have the label of s and come beside it: layers, each
- * with its own residual. */
-static bool is_of_several(const struct ss_tensor *s)
-{
-    for (const struct ss_tensor *t = s->owner->lanes[s->lane].tensors; t; t = t->in_lane)
-        if (t != s && t->label == s->label && t->state == SS_TENSOR_REGISTERED &&
-            !goes_on_without(s, t))
-            return true;
-    return false;
-}
-
-static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o)
-{
-    if (s->state == SS_TENSOR_REGISTERED)
-        return replaced(o, s) ||
-               (s->label == o->label && goes_on_without(s, o) && !is_of_several(s));
-    return is_dense(s) && replaced(o, s);
-}
-
-/* Returns true if a call of t may be in flight, here or on another rank. The bound is SS_MERGED
- * with MERGE and without, so that residuals move in the same calls. */
-static bool is_recent(const struct ss_tensor *t, bool overlaps)
-{
-    return overlaps && t->owner->calls - t->history.last_call < SS_MERGED;
-}
-
-/* Returns the tensor that takes the residual of o, or NULL. `by` is the tensor of the current call,
- * which overlaps with others if `overlaps`. */
-static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_tensor *by,
-                                   bool overlaps)
-{
-    struct ss_tensor *best = NULL;
-
-    for (struct ss_tensor *s = o->owner->lanes[o->lane].tensors; s; s = s->in_lane) {
-        bool alike = s->ordinal == o->ordinal;
-        if (s == o || s->in_flight > 0 || (s != by && is_recent(s, overlaps)) ||
-            s->history.last_on_lane < o->history.last_on_lane || !succeeds(s, o) ||
-            (best && !alike && best->ordinal == o->ordinal))
-            continue;
-        if (!best || (alike && best->ordinal != o->ordinal) ||
-            s->history.last_on_lane > best->history.last_on_lane)
-            best = s;
-    }
-    return best;
-}
-
-/* Sets the number of calls up to which no tensor of the lane can be an orphan. */
-static void foresee_orphans(struct ss_tensor_lane *lane)
-{
-    uint64_t calls = lane->calls;
-
-    for (const struct ss_tensor *o = lane->tensors; o; o = o->in_lane)
-        if (ss_residual_there(o) && o->history.last_on_lane < calls)
-            calls = o->history.last_on_lane;
-    lane->orphan_calls = calls + GONE_CALLS;
-}
-
-static void settle_orphans(const struct ss_tensor *by, bool overlaps)
-{
-    struct ss_tensor_lane *lane = &by->owner->lanes[by->lane];
-
-    if (lane->residuals == 0 || lane->calls <= lane->orphan_calls)
-        return;
-    for (struct ss_tensor *o = lane->tensors; o; o = o->in_lane) {
-        if (!ss_residual_there(o) || o->in_flight > 0 || is_recent(o, overlaps) || !is_gone(o))
-            continue;
-        struct ss_tensor *to = successor(o, by, overlaps);
-        if (!to || !ss_residual_hand_over(o, to))
-            continue;
-        o->has_rounds = false; /* its next call waits for all ranks */
-        if (o->state == SS_TENSOR_REGISTERED) {
-            o->state = SS_TENSOR_CANDIDATE;
-            o->reason = SS_TENSOR_NO_STEP;
-        }
-    }
-    foresee_orphans(lane);
+    return t->owner->lanes[t->lane].calls - t->last_on_lane > GONE_CALLS;
 }
 
 bool ss_tensor_lane_interest(const struct ss_tensor *t)
@@ -289,8 +181,6 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     t->type = call->type;
     t->op = call->op;
     t->n = call->n;
-    t->history.first_on_lane = ts->lanes[call->lane].calls;
-    t->history.last_on_lane = t->history.first_on_lane;
     t->buffer = call->address;
     if (subject && subject->site)
         snprintf(t->site_name, sizeof t->site_name, "%s", subject->site);
@@ -333,43 +223,38 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
     size_t gone = 0;
 
     pthread_mutex_lock(&ts->lock);
-    ss_identity_forget(ts->identity, lane);
     for (struct ss_tensor *t = lane < ts->lane_count ? ts->lanes[lane].tensors : NULL, *next; t;
          t = next) {
         next = t->in_lane;
         discard(t);
         gone++;
     }
-    if (lane < ts->lane_count)
+    if (lane < ts->lane_count) {
+        ss_sequences_free(&ts->lanes[lane].sequences);
         ts->lanes[lane] = (struct ss_tensor_lane){0};
+    }
     pthread_mutex_unlock(&ts->lock);
     return gone;
 }
 
-void ss_tensors_identity_vote(struct ss_tensors *ts, uint32_t lane, bool same_label,
-                              bool same_tensor, bool all_known)
-{
-    ss_identity_vote(ts->identity, lane, same_label, same_tensor, all_known);
-}
-
-static bool stand(struct ss_tensors *ts, const struct ss_tensor_call *call,
+static bool place(struct ss_tensors *ts, const struct ss_tensor_call *call,
                   struct ss_standing *where)
 {
     const struct ss_identity_call seen = {
         .rule = ss_tensors_rule(ts, call),
-        .lane = call->lane,
-        .site = call->site == 0 ? 0 : ss_mix(call->site, call->path) | 1,
         .buffer = ss_registry_number(ts->settings->registry, call->address, call->n),
         .address = call->address,
         .from = call->from,
-        .marks = call->marks + ts->marks,
     };
-    struct ss_sequence *sequence = ss_identity_next(ts->identity, &seen);
 
-    if (!sequence)
-        return false;
-    *where = ss_sequence_count(sequence, &seen);
-    return true;
+    return ss_identity_place(&ts->identity, &ts->lanes[call->lane].sequences, &seen, where);
+}
+
+/* Returns the label of a call. Calls that no rule takes are booked by their call sites, which
+ * reports name. */
+static uint32_t label_of(const struct ss_tensor_call *call, const struct ss_standing *where)
+{
+    return where->label > 0 ? where->label : SITES + (uint32_t)(call->site % SITES);
 }
 
 /* A call whose place is not known is booked on ordinal 0 of its sequence, and is exact. */
@@ -379,18 +264,15 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
 
     found->number = ++ts->calls;
-    ts->marks += call->n <= SS_MARK_COUNT;
-    if (!lane || !stand(ts, call, &found->where))
+    if (!lane || !place(ts, call, &found->where))
         return NULL;
     lane->calls++;
-    struct ss_tensor key = {.lane = call->lane, .label = found->where.label};
+    struct ss_tensor key = {.lane = call->lane, .label = label_of(call, &found->where)};
     key.ordinal = found->where.known ? found->where.ordinal : 0;
     struct ss_tensor *t = look_up(ts, &key);
     if (!t && !(t = make(ts, call, &key)))
         return NULL;
-    t->history.last_on_lane = lane->calls;
-    t->history.last_of_label = found->where.number;
-    t->history.last_call = ts->calls;
+    t->last_on_lane = lane->calls;
     return t;
 }
 
@@ -410,12 +292,10 @@ void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
 
     pthread_mutex_lock(&ts->lock);
     t->calls++;
-    t->history.period = found->where.period;
     t->buffer = call->address;
     t->placed = found->where.known;
     if (t->placed)
         ss_tensor_identified(t);
-    settle_orphans(t, call->overlaps);
     if (t->withdrawn && !t->has_rounds) {
         t->withdrawn = false;
         ss_tensor_settle(t, false, SS_TENSOR_WITHDRAWN);

@@ -8,7 +8,7 @@
  *     ballot = ss_tensor_ballot(t);                   into the vote, each field by `or`
  *     ss_tensor_begin(t);
  *     ... the vote arrives ...
- *     ss_tensors_identity_vote(...); ss_tensor_vote(t, &combined); collective or the MPI library
+ *     ss_tensor_vote(t, &combined, same); collective or the MPI library
  *     ss_tensor_end(t);
  *
  * A lossy call goes ahead only if no rank voted `unregistered` and all ranks mean the same tensor
@@ -36,7 +36,7 @@ enum ss_tensor_reason {
     SS_TENSOR_TYPE,      /* not a sum of floats */
     SS_TENSOR_EXCLUDED,  /* an EXCLUDE rule */
     SS_TENSOR_NO_RULE,   /* no rule of REGISTER matches */
-    SS_TENSOR_NO_STEP,   /* the period of its calls is not known */
+    SS_TENSOR_NO_STEP,   /* the position of its calls in the step is not known */
     SS_TENSOR_MEMORY,    /* MAX_MEMORY, or its device, has no room for its residual */
     SS_TENSOR_OTHERS,    /* another rank does not register it */
     SS_TENSOR_GUARDED,   /* GUARD found the results too far off */
@@ -70,15 +70,6 @@ struct ss_hold {
     uint64_t first, n;
 };
 
-/* Numbers of a tensor's calls (core/tensor/tensor.c). */
-struct ss_call_history {
-    uint32_t period;        /* of the last call, 0: unknown */
-    uint64_t first_on_lane; /* number of the first call on its lane, from 1 */
-    uint64_t last_on_lane;  /* number of the last call on its lane, */
-    uint64_t last_of_label; /* and among the calls of its label */
-    uint64_t last_call;     /* number of the last call on the communicator */
-};
-
 /* A registered tensor rests while dense is faster, or before its first sparse plan. Its calls claim
  * nothing, and dense calls send its residual. Once the residual is empty, calls of the lane may
  * skip the vote. Votes and plans alone decide it, so that all ranks agree.
@@ -89,7 +80,7 @@ struct ss_call_history {
  *     a plan is dense                                 SS_AWAKE               SS_RESTS
  *     a plan is or must be sparse, or a rank claims   any                    SS_AWAKE
  *     no rank's residual is to join                   SS_RESTS               SS_RESTS_EMPTY
- *     a round, or a residual from an orphan           SS_RESTS_EMPTY         SS_RESTS
+ *     a round                                         SS_RESTS_EMPTY         SS_RESTS
  */
 enum ss_rest { SS_AWAKE, SS_RESTS, SS_RESTS_EMPTY };
 
@@ -122,7 +113,8 @@ struct ss_tensor {
 
     uint32_t lane;
     uint32_t ordinal;
-    uint32_t label;      /* of its site or rule (core/identity/identity.h) */
+    uint32_t label;      /* of its rule or registered buffer (core/identity/identity.h), or of its
+                            call site if no rule takes it */
     bool placed;         /* its last call is known to be its own, so that it may be lossy */
     const void *buffer;  /* receive buffer of its last call */
     char site_name[128]; /* MODULE+OFFSET, "" = unknown */
@@ -151,8 +143,8 @@ struct ss_tensor {
 
     unsigned refusals; /* votes in a row in which a rank refused, or meant another tensor */
     unsigned alone;    /* votes in a row in which this rank knew its tensor, and another did not */
-    uint64_t decided_at; /* number of its call that first settled its state, 0 = not yet */
-    struct ss_call_history history;
+    uint64_t decided_at;   /* number of its call that first settled its state, 0 = not yet */
+    uint64_t last_on_lane; /* number of its last call on its lane */
     enum ss_rest rest;
     double select_least; /* seconds per element of the fastest selection; 0: not measured */
     struct ss_guarding guarding;
@@ -162,7 +154,7 @@ struct ss_tensor {
 };
 
 struct ss_tensor_settings {
-    struct ss_identity_way identity;
+    struct ss_identity identity;    /* by_rule and steps */
     const struct ss_rules *include; /* REGISTER, NULL = empty: nothing is registered; borrowed */
     const struct ss_rules *exclude; /* EXCLUDE, NULL = none; borrowed */
     size_t threshold_period;        /* calls from one exact selection to the next */
@@ -178,9 +170,6 @@ bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
 /* Frees all tensors of a lane, residuals included, and returns their number. Call it before the
  * lane's number goes to another lane. */
 size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
-/* Takes the outcome of the vote on a call of the lane (ss_identity_vote). */
-void ss_tensors_identity_vote(struct ss_tensors *tensors, uint32_t lane, bool same_label,
-                              bool same_tensor, bool all_known);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
 /* Guard the list and each `buffer` against threads that look buffers up. */
 void ss_tensors_lock(struct ss_tensors *tensors);
@@ -189,11 +178,9 @@ void ss_tensors_unlock(struct ss_tensors *tensors);
 struct ss_tensor_call {
     uint32_t lane;              /* number of the lane */
     uint64_t site;              /* hash of the call site, 0 = unknown */
-    uint64_t path;              /* hash of its callers, 0 = unknown */
     const void *address;        /* receive buffer */
     const void *from;           /* send buffer, the receive buffer if in place or unknown */
     struct ss_backend *backend; /* of that buffer; NULL: the host */
-    bool overlaps;              /* nonblocking: up to SS_MERGED earlier calls may be in flight */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
@@ -201,8 +188,6 @@ struct ss_tensor_call {
     struct ss_hold slices; /* if the residual can be the host's: the elements of this rank; by_host:
                               it is, whatever the rule says */
     bool has_slices;
-    uint64_t
-        marks; /* small allreduces on the communicator so far that ss_tensor_find did not see */
 };
 
 struct ss_tensor_found {
@@ -216,15 +201,7 @@ struct ss_tensor_found {
 struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call,
                                  struct ss_tensor_found *found);
 /* Counts the call; the tensor's last call must have ended. A tensor that a rule or the application
- * names is registered in the first call that is known to be its own. Locks `tensors`.
- *
- * Then hands residuals of orphans to their successors. An orphan is a tensor with a residual that
- * was not called for 64 calls of its lane and three periods. A successor in the lane is
- *  - a tensor with the orphan's ordinal whose first call came after the orphan's last. It is
- *    registered, or exact because of memory, another rank or GUARD; or
- *  - the only registered tensor of the orphan's label that still comes.
- * The residual is added to the successor's, one rounding per element. If the orphan returns, it is
- * registered anew. */
+ * names is registered in the first call that is known to be its own. Locks `tensors`. */
 void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
                     const struct ss_tensor_found *found);
 
@@ -246,16 +223,16 @@ struct ss_tensor_ballot ss_tensor_ballot(const struct ss_tensor *t);
 void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *combined, bool same);
 
 /* Registers t or makes it exact, without a vote. All ranks must do so in the same call. If t
- * becomes exact for `reason`, a residual stays with it, until dense calls send it or a successor
- * takes it. If t is registered, makes the residual. Returns true if t is registered; if memory is
- * short, t is exact. */
+ * becomes exact for `reason`, a residual stays with it, until dense calls send it. If t is
+ * registered, makes the residual. Returns true if t is registered; if memory is short, t is exact.
+ */
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason);
 
 /* Decides anew on t, whose buffer the application has registered or withdrawn. */
 void ss_tensor_readmit(struct ss_tensor *t);
 
 /* Returns true if the lane of t must not skip votes. Its registered tensors need them, unless they
- * rest with an empty residual, and so do candidates whose period is still being looked for. */
+ * rest with an empty residual, and so do candidates whose position is not known yet. */
 bool ss_tensor_lane_interest(const struct ss_tensor *t);
 
 void ss_tensor_begin(struct ss_tensor *t);

@@ -12,13 +12,13 @@ struct ss_tensor_lane {
     uint64_t calls;
     unsigned residuals; /* tensors that have one */
     struct ss_tensor *tensors;
-    uint64_t orphan_calls; /* while `calls` is not larger, there is no orphan */
+    struct ss_sequences sequences;
 };
 
 struct ss_tensors {
     const struct ss_tensor_settings *settings;
     struct ss_mem *mem;
-    struct ss_identity *identity;
+    struct ss_identity identity;
     pthread_mutex_t lock; /* of lists and `buffer`: other threads look buffers up */
     struct ss_tensor *first;
     size_t count;
@@ -26,7 +26,6 @@ struct ss_tensors {
     struct ss_tensor_lane *lanes;
     size_t lane_count;
     uint64_t calls;
-    uint64_t marks;     /* of these calls, those of at most SS_MARK_COUNT elements */
     double lost_square; /* squared norm of residuals lost with their backend, until reported */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 10 };
+enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 11 };
 
 void ss_ballot_init(struct ss_ballot *ballot)
 {

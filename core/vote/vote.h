@@ -77,9 +77,7 @@ enum ss_same {
     SS_SAME_KEEP,     /* the range that a rule keeps: if not, the call is native */
     SS_SAME_HOST,     /* the machine: if not, there are several */
     SS_SAME_FORM,     /* word size and parts (ss_call_start_kind): if not, the call is native */
-    SS_SAME_LABEL,    /* of the call site: if not, sites do not count on this lane any more */
-    SS_SAME_TENSOR,   /* which of the tensors of lane and site (ss_standing_code): if not, the call
-                         is exact */
+    SS_SAME_TENSOR,   /* which of the lane's (ss_standing_code): if not, the call is exact */
     SS_SAME_MEASURED, /* the lane's call that last_min is of: if not, it is ignored */
     SS_SAMES
 };

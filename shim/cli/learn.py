@@ -75,7 +75,7 @@ class Group:
     def __init__(self, calls, own, comm=""):
         self.signature, self.all, self.own, self.comm = own[0].signature, calls, own, comm
         self.calls, self.source = judge.calls_per_step(calls, own)
-        self.joined = None  # calls per step of all sites together
+        self.joined = {}  # calls per step together with other sites, by the groups of these
         self.kind, self.reason, self.positions = judge.UNDECIDED, "", []
 
     def judge(self, most):
@@ -92,12 +92,17 @@ class Group:
         if self.kind == judge.GRADIENT and self.signature.type == "double":
             self.kind, self.reason = judge.REFUSED, IN_DOUBLE
 
-    def per_step(self, conditions):
-        """The calls per step that a rule with these conditions counts: those of a site if it names one."""
-        return self.calls if self.joined is None or "site" in conditions else self.joined
+    def per_step(self, conditions, groups):
+        """The calls per step that a rule with these conditions counts: those of all call sites that it takes."""
+        mine = without_site(self.signature)
+        sites = [group for group in groups if without_site(group.signature) == mine and group.obeys(conditions)]
+        key = tuple(map(id, sites))
+        if len(sites) > 1 and key not in self.joined:
+            self.joined[key] = calls_together(sites)
+        return self.joined[key] if len(sites) > 1 else self.calls
 
-    def rule(self, conditions):
-        calls = self.per_step(conditions)
+    def rule(self, conditions, groups):
+        calls = self.per_step(conditions, groups)
         return ",".join(f"{key}={value}" for key, value in conditions.items()) + (f":calls={calls}" if calls else "")
 
     def obeys(self, conditions):
@@ -136,29 +141,25 @@ def judged(joined, names=None):
     return groups
 
 
-def without_site(call):
-    return call._replace(signature=call.signature._replace(site="", symbol="", callers=""))
+def without_site(signature):
+    return signature._replace(site="", symbol="", callers="")
 
 
-def join_sites(groups):
-    """Gives groups that differ in their call sites alone the calls per step of all of them together, which a
-    rule that names no site counts."""
-    same = {}
-    for group in groups:
-        same.setdefault(group.signature._replace(site="", symbol="", callers=""), []).append(group)
-    for signature, members in same.items():
-        if len(members) > 1 and all(group.kind == judge.GRADIENT for group in members):
-            calls = [without_site(call) for call in members[0].all]
-            period, _ = judge.calls_per_step(calls, [call for call in calls if call.signature == signature])
-            for group in members:
-                group.joined = period
+def calls_together(sites):
+    """The calls per step of groups that differ in their call sites alone; 0 if they are not known."""
+    mine, names = without_site(sites[0].signature), {group.signature for group in sites}
+    calls = [call._replace(signature=mine) if call.signature in names else call for call in sites[0].all]
+    return judge.calls_per_step(calls, [call for call in calls if call.signature == mine])[0]
 
 
 def fits(group, conditions, groups):
     """True if a rule with these conditions takes gradients alone, and counts the same calls per step of each."""
-    calls = group.per_step(conditions)
-    return all(other.kind == judge.GRADIENT and other.per_step(conditions) == calls
-               for other in groups if other.obeys(conditions))
+    if any(other.kind != judge.GRADIENT for other in groups if other.obeys(conditions)):
+        return False
+    calls = group.per_step(conditions, groups)
+    if calls == 0 < group.calls:
+        return False
+    return all(other.per_step(conditions, groups) == calls for other in groups if other.obeys(conditions))
 
 
 def rules_of_count(groups):
@@ -174,13 +175,12 @@ def rules_of_count(groups):
                 group.reason = ("looks like a gradient, but no rule tells it from another sum of its count that stays "
                                 "exact")
             else:
-                rules[group] = group.rule(conditions)
+                rules[group] = group.rule(conditions, groups)
     return rules
 
 
 def rules_of(groups):
     """The rules that take the gradients and nothing else, by group."""
-    join_sites(groups)
     counts, rules = {}, {}
     for group in groups:
         counts.setdefault(group.signature.count, []).append(group)
@@ -217,7 +217,7 @@ def rest_of(groups):
             own = [c for c in group.conditions() if "type" not in c]
             own = [c for c in own if "site" in c] or own
             alone = [c for c in own if not any(other is not group and other.obeys(c) for other in groups)]
-            yield f"{group.text()}: {group.reason}", group.rule((alone or own)[0])
+            yield f"{group.text()}: {group.reason}", group.rule((alone or own)[0], groups)
 
 
 def hosts_of(ranks):
@@ -252,8 +252,8 @@ def profile(ranks, groups, rules):
         lines += ["# A mean of noisy values that moves slowly looks the same: of an ensemble, of a Monte Carlo",
                   "# estimate, of particles. Put a '#' before its rule."]
     if any(rule.find(":calls=") < 0 for rule in rules.values()):
-        lines += ["# The calls per step are not known where calls= is missing: such a rule takes effect if there are",
-                  "# marks, such as a loss, between the steps; else add :calls=N."]
+        lines += ["# The calls per step are not known where calls= is missing: such a rule takes effect if each",
+                  "# layer has a receive buffer of its own; else add :calls=N."]
     text = shortened(rules, groups)
     while len("; ".join(text)) > LINE:
         lines.append(f"# No room for: {text.pop()}")

@@ -278,12 +278,12 @@ def repeats(items, most, share):
 
 
 def surroundings(calls, signature):
-    """Returns for each call of a signature the other calls before it, and whether a mark came."""
-    gaps, between, marks = [], [], calls[0].marks
+    """Returns for each call of a signature the other calls before it, and whether a sum of a few numbers came."""
+    gaps, between, scalars = [], [], calls[0].scalars
     for call in calls:
         if call.signature == signature:
-            gaps.append((tuple(between), call.marks > marks))
-            between, marks = [], call.marks
+            gaps.append((tuple(between), call.scalars > scalars))
+            between, scalars = [], call.scalars
         else:
             between.append(call.signature[1:])
     return gaps[1:]

@@ -83,10 +83,10 @@ class Rank:
         elif kind == TEXT:
             self.take_text(self.data[at:end].decode("utf-8", "replace"))
         else:
-            comm, count, recv, marks, site, size, rank, type_, flags = CALL.unpack_from(self.data, at)
+            comm, count, recv, scalars, site, size, rank, type_, flags = CALL.unpack_from(self.data, at)
             sample = at + CALL.size if kind == SAMPLED else 0
             key = (count, type_, *self.sites.get(site, NOWHERE))
-            self.calls.setdefault(comm, []).append((key, recv, marks, size, rank, flags, sample))
+            self.calls.setdefault(comm, []).append((key, recv, scalars, size, rank, flags, sample))
             self.most[comm, key] = self.most.get((comm, key), 0) + 1
 
     def take_text(self, text):
@@ -104,7 +104,7 @@ class Call(NamedTuple):
 
     signature: Signature
     number: int       # on the communicator
-    marks: int        # small allreduces before it
+    scalars: int      # sums of a few numbers before it
     addresses: tuple  # of the receive buffers, by rank
     ranks: list       # of Rank
     records: list

@@ -253,7 +253,7 @@ ordinal | ordinal | integer | 1* | number of the call within the step, among tho
 type | type | text | 1 | datatype of the elements
 count | count | count | 1 | elements
 calls | calls | count | 1 | calls of it, lossy or not
-state | state | text | 2! | registered: its calls are lossy; exact; candidate: its calls show no period yet
+state | state | text | 2! | registered: its calls are lossy; exact; candidate: its position in the step is not known yet
 topk_calls | top-k calls | count | 2 | calls sent as top-k, which are lossy
 density_asked | asked | share | 2 | share of the elements asked for, warm-up included; mean of these calls
 density_selected | selected | share | 2 | share of the elements that this rank selected; mean of these calls

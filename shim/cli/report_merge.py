@@ -189,7 +189,7 @@ site | called from | text | 1 | module and offset that it is called from
 symbol | function | text | 1 | the function there
 ordinal | | integer | | number of the call within the step, from 0; -1: out of step
 count | count | count | 1 | elements
-state | state | text | 1! | registered: its calls are lossy; exact; candidate: its calls show no period yet; differs: not the same on all ranks
+state | state | text | 1! | registered: its calls are lossy; exact; candidate: its position in the step is not known yet; differs: not the same on all ranks
 calls | calls | count | 1 | calls of the rank that has most
 topk_calls | top-k calls | count | 1 | of them, those sent as top-k
 density_median | selected | share | 1 | median of these shares

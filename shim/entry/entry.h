@@ -94,12 +94,9 @@ static inline bool below(int64_t count)
     return count < atomic_load_explicit(&shim.fast.count, memory_order_acquire);
 }
 
-static inline bool is_small(int64_t count, const void *send, const void *recv, uintptr_t comm)
+static inline bool is_small(int64_t count, const void *send, const void *recv)
 {
-    if (!below(count) || !shim_are_plain(send, recv))
-        return false;
-    shim_count_small(count, comm);
-    return true;
+    return below(count) && shim_are_plain(send, recv);
 }
 
 /* Returns true if both buffers are in host memory. A buffer at MPI_BOTTOM lies where its datatype
@@ -112,13 +109,9 @@ static inline bool on_host(const void *send, uintptr_t send_type, const void *re
 }
 
 /* Acts like is_small after the entry point's fast path, for buffers whose place must be found. */
-static inline bool is_small_there(int64_t count, const void *send, const void *recv, uintptr_t type,
-                                  uintptr_t comm)
+static inline bool is_small_there(int64_t count, const void *send, const void *recv, uintptr_t type)
 {
-    if (!below(count) || !on_host(send, type, recv, type))
-        return false;
-    shim_count_small(count, comm);
-    return true;
+    return below(count) && on_host(send, type, recv, type);
 }
 
 /* Returns true for a small nonblocking call, unless its operator may be the application's. */

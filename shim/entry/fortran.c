@@ -139,7 +139,7 @@ static inline bool others_pass(void)
         return door_##member(signature##_ARGUMENTS, __builtin_return_address(0));                  \
     }
 
-DOOR(Allreduce, allreduce, SHIM_REDUCTION, is_small(count, send, recv, comm),
+DOOR(Allreduce, allreduce, SHIM_REDUCTION, is_small(count, send, recv),
      shim_allreduce(REDUCTION(false, SITE)))
 DOOR(Iallreduce, iallreduce, SHIM_IREDUCTION, false,
      shim_iallreduce(REDUCTION(false, SITE), request))

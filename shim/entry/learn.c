@@ -27,7 +27,7 @@ struct comm {
     uintptr_t handle; /* 0: freed */
     uint64_t group;   /* hash of its members; 0: not known yet */
     uint64_t id;
-    uint64_t calls, marks;
+    uint64_t calls, scalars;
     int size, rank;
     bool is_new; /* its name is not in the file */
 };
@@ -119,14 +119,14 @@ static bool identify(struct comm *c)
     return c->size > 1;
 }
 
-void shim_learn_mark(const struct shim_call *call)
+void shim_learn_scalar(const struct shim_call *call)
 {
     struct comm *c;
 
     pthread_mutex_lock(&the.lock);
     c = row_of(call->comm);
     if (c)
-        c->marks++;
+        c->scalars++;
     pthread_mutex_unlock(&the.lock);
 }
 
@@ -261,7 +261,7 @@ static void describe(struct ss_learn_record *r, const struct shim_call *call, co
     pthread_mutex_lock(&the.lock);
     c = row_of(call->comm);
     uint64_t number = c ? c->calls++ : 0;
-    r->marks = c ? c->marks : 0;
+    r->scalars = c ? c->scalars : 0;
     pthread_mutex_unlock(&the.lock);
     if (c && the.fd >= 0 && (number < ALL || number % EVERY < SOME))
         ss_learn_sample(r, type, in_place ? call->recv : call->send, (size_t)call->count);

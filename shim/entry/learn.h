@@ -13,8 +13,10 @@ static inline bool shim_learns(void)
 /* Records an eligible allreduce and hands it on; request NULL: blocking. */
 int shim_learn(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request);
 
+enum { SHIM_LEARN_SCALARS = 8 /* elements */ };
+
 /* Counts an allreduce of a few numbers, such as a loss. */
-void shim_learn_mark(const struct shim_call *call);
+void shim_learn_scalar(const struct shim_call *call);
 
 /* The program frees a communicator. */
 void shim_learn_forget(uintptr_t comm);

@@ -73,14 +73,13 @@ static void note_small(const struct shim_call *call, bool nonblocking)
             (struct shim_small){(uint64_t)call->count, (uint64_t)call->count * ss_type_size(type)};
 }
 
-/* Counts a small call, which no report of MODE=learn or of calls below MIN_COUNT may miss. */
-static void count_ineligible(const struct shim_call *call, enum ss_reason reason,
-                             const void *request)
+/* Records a call that is not eligible: for MODE=learn, and for a report on calls below MIN_COUNT.
+ */
+static void note_ineligible(const struct shim_call *call, enum ss_reason reason,
+                            const void *request)
 {
-    if (reason == SS_WHY_SMALL && !request)
-        shim_count_small(call->count, call->comm);
-    if (shim_learns() && !request && call->count <= SHIM_MARK_COUNT)
-        shim_learn_mark(call);
+    if (shim_learns() && !request && call->count <= SHIM_LEARN_SCALARS)
+        shim_learn_scalar(call);
     if (reason == SS_WHY_SMALL && call->small)
         note_small(call, request != NULL);
 }
@@ -96,7 +95,7 @@ struct shim_verdict shim_route_allreduce(const struct shim_call *call, const voi
     if (!eligible && request && v.reason == SS_WHY_SMALL)
         eligible = joins(call, &v.type, &v.op);
     if (!eligible)
-        count_ineligible(call, v.reason, request);
+        note_ineligible(call, v.reason, request);
     if (call->own)
         return (struct shim_verdict){.act = SHIM_ACT_OWN, .reason = v.reason};
     if (!eligible)

@@ -122,10 +122,11 @@ static const char *open_once(void)
 static void say_lacking(const char *lacking)
 {
     if (lacking)
-        shim_say(CFG_DEBUG_INFO,
-                 "no call sites by libunwind (%s): layers that call through one wrapper are told "
-                 "apart by their buffers and their order alone",
-                 lacking);
+        shim_say(
+            CFG_DEBUG_INFO,
+            "no call sites by libunwind (%s): rules with site= may take no call, or those of a "
+            "wrapper",
+            lacking);
 }
 
 void shim_site_open(void)

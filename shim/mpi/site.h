@@ -1,10 +1,10 @@
-/* The call sites of the application, for the identity of tensors (MODE=topk).
+/* The call sites of the application, which rules and reports name (MODE=topk, MODE=learn).
  *
  * The site is the first frame outside of this library and of the MPI library, which has frames
  * between this library and a Fortran program. Its name is MODULE+OFFSET, so that it does not depend
- * on load addresses. The path is the hash of up to SHIM_CALLERS frames above the site; it
- * distinguishes layers that call through one wrapper. A profiler above this library counts as the
- * application.
+ * on load addresses. The path is the hash of up to SHIM_CALLERS frames above the site; `learn`
+ * tells gradients apart by it that go through one wrapper. A profiler above this library counts as
+ * the application.
  *
  * libunwind provides the frames. shim_site_open opens it with RTLD_LOCAL, since a linked or
  * preloaded libunwind would take over the unwinding of C++ exceptions. Without libunwind the site

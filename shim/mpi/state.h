@@ -22,7 +22,7 @@
 
 /* Version of the messages between ranks; part of the settings hash. Builds with more algorithms
  * plan differently. */
-enum { SHIM_PROTOCOL = 17 * 64 + SS_ALGORITHMS };
+enum { SHIM_PROTOCOL = 18 * 64 + SS_ALGORITHMS };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"
@@ -150,8 +150,6 @@ struct shim_hooks {
     void (*leave)(const struct shim_left *left);                  /* shim_task_leave */
     void (*clock_known)(void);                                    /* shim_trace_flush */
 };
-
-enum { SHIM_MARK_COUNT = 8 /* elements */, SHIM_MARK_SLOTS = 256 };
 
 /* Read by every call. Calls of fewer than `count` elements go straight to the next function and are
  * not counted. INT64_MIN until the first call has set `next`, and if calls are counted; INT64_MAX
@@ -293,8 +291,6 @@ struct shim_state {
     struct shim_next next;
     /* The MPI library's PMPI_X of each; where it lacks a name of MPI 4, as in `next`. */
     struct shim_next pmpi;
-    /* Small MPI_Allreduce so far, by communicator (shim_marks_of). */
-    _Alignas(64) _Atomic uint64_t marks[SHIM_MARK_SLOTS];
     _Alignas(64) struct shim_process process;
     atomic_bool off; /* MPI_Pcontrol(0) */
     struct shim_hooks hooks;
@@ -338,25 +334,6 @@ extern __attribute__((visibility("hidden"))) _Thread_local bool shim_ours;
 static inline bool shim_is_out(void)
 {
     return shim_ours && atomic_load(&shim.watch.bars) > 0;
-}
-
-/* Sums of a few numbers between two calls, of a loss or a metric, are marks of steps
- * (core/identity/identity.h). Larger ones may be those of a layer's bias. Two communicators with
- * one slot have too many marks, which the vote notices if ranks then see other steps. Not locked:
- * some eight instructions. */
-static inline _Atomic uint64_t *shim_marks_of(uintptr_t comm)
-{
-    const uint32_t low = (uint32_t)comm;
-
-    return &shim.marks[(low ^ low >> 27) % SHIM_MARK_SLOTS];
-}
-
-static inline void shim_count_small(int64_t count, uintptr_t comm)
-{
-    _Atomic uint64_t *marks = shim_marks_of(comm);
-    uint64_t so_far = atomic_load_explicit(marks, memory_order_relaxed);
-
-    atomic_store_explicit(marks, so_far + (count <= SHIM_MARK_COUNT), memory_order_relaxed);
 }
 
 static inline size_t shim_bucket_of(uintptr_t comm)

@@ -64,10 +64,8 @@ bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct
     task->text[0] = '\0';
     if (shim.options.debug >= CFG_DEBUG_TRACE)
         task->begin = shim_now();
-    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE && !call->own) {
+    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE && !call->own)
         shim_site_find(call->site, &task->place, &task->site);
-        task->site.marks = atomic_load_explicit(shim_marks_of(call->comm), memory_order_relaxed);
-    }
     if (!keep_lists(task))
         return false;
     shim_layout(task);

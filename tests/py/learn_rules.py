@@ -251,7 +251,7 @@ def group(count=5000, kind=judge.GRADIENT, calls=1, symbol="", site="", comm="",
     made = object.__new__(learn.Group)
     made.signature = records.Signature(number, count, type_, site, symbol, "")
     made.all = made.own = [None] * 60
-    made.comm, made.calls, made.joined, made.source, made.kind, made.positions = comm, calls, None, "buffers", kind, []
+    made.comm, made.calls, made.joined, made.source, made.kind, made.positions = comm, calls, {}, "buffers", kind, []
     made.reason = "" if kind == judge.GRADIENT else "a reason"
     return made
 
@@ -260,8 +260,8 @@ REFUSED = judge.REFUSED
 
 
 class Rules(unittest.TestCase):
-    def rules(self, *groups, join=lambda groups: None):
-        with mock.patch.object(learn, "join_sites", join):
+    def rules(self, *groups, together=0):
+        with mock.patch.object(learn, "calls_together", lambda sites: together):
             return list(learn.rules_of(list(groups)).values())
 
     def test_a_count_alone_does(self):
@@ -306,7 +306,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(alike.kind, REFUSED)
         self.assertIn("no rule tells it", alike.reason)
 
-    def test_other_calls_per_step_are_told_apart(self):
+    def test_sites_whose_calls_together_are_not_known_are_told_apart(self):
         self.assertEqual(self.rules(group(calls=8, symbol="f"), group(calls=1, symbol="g")),
                          ["count=5000,site=f:calls=8", "count=5000,site=g:calls=1"])
 
@@ -327,16 +327,11 @@ class Rules(unittest.TestCase):
 
     def test_sites_that_are_all_gradients_share_a_rule_and_their_calls(self):
         groups = [group(calls=1, symbol="f"), group(calls=2, symbol="g")]
-        with mock.patch.object(judge, "calls_per_step", lambda calls, own: (3, "buffers")), \
-                mock.patch.object(learn, "without_site", lambda call: mock.Mock()):
-            self.assertEqual(self.rules(*groups, join=learn.join_sites), ["count=5000:calls=3"] * 2)
+        self.assertEqual(self.rules(*groups, together=3), ["count=5000:calls=3"] * 2)
 
     def test_a_rule_that_names_a_site_counts_the_calls_of_the_site(self):
-        def join(groups):
-            for one in groups[:2]:
-                one.joined = 3
         self.assertEqual(self.rules(group(calls=1, symbol="f"), group(calls=2, symbol="g"),
-                                    group(kind=REFUSED, symbol="h", number=2), join=join),
+                                    group(kind=REFUSED, symbol="h", number=2), together=3),
                          ["count=5000,site=f:calls=1", "count=5000,site=g:calls=2"])
 
     def test_counts_that_a_line_cannot_hold_become_ranges(self):

@@ -26,26 +26,28 @@ done
 SPARSESHIM_REGISTER='*' preloaded 3 astray 58 steady 90 at_once
 tap_passed "calls made at once on 3 ranks: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
 
-# Layers that are frozen, steps cut short: through one buffer, seen by the loss, or each with its own.
-while read -r seed form; do
-    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" told 90 ${form:+"$form"}
+# Layers that are frozen, steps cut short: each with its own buffer, which nothing else uses.
+for seed in 36 47; do
+    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" told 90 at_once
     tap_passed "a stack that changes, seed $seed: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
-done <<'END'
-24
-36
-36 at_once
-47 at_once
-END
+done
+
+# Through one buffer nothing tells the layers apart.
+for seed in 24 36; do
+    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" told 90
+    grep -q 'sparse 0 of .*, astray 0 ' "$WORK/out" && grep -q "calls are exact, as .*':calls=N'" "$WORK/err"
+    tap "$?" "layers of one count through one buffer, seed $seed: exact, and a line names calls="
+done
 
 # From which step on a rule holds, whatever else is summed between.
-while read -r program dense; do
-    SPARSESHIM_REGISTER='*' preloaded 2 positives "$program" 40
+while read -r program dense rule; do
+    SPARSESHIM_REGISTER=$rule preloaded 2 positives "$program" 40
     passed && grep -q "found after $dense steps" "$WORK/out"
     tap "$?" "$program, by a rule: $dense dense steps"
 done <<'END'
-kept 3
-single 3
-alone 2
+kept 2 *
+single 2 *:calls=1
+alone 2 *:calls=1
 END
 
 # With calls= where the buffers lie, on all ranks or on one, changes no bit of a result; and oktopk, whose regions

@@ -109,7 +109,7 @@ no_rule() {
     [ "$(said reason)" = "$1" ] && [ -z "$(said rule)" ] && [[ $(said remedy) == *"$3"* ]] && reported | grep -qF "$3"
     tap "$?" "$1: $(said remedy)"
 }
-export SPARSESHIM_REGISTER=count=5000
+export SPARSESHIM_REGISTER=count=5000:calls=1
 no_rule type type "sums of float and double alone"
 SPARSESHIM_EXCLUDE=count=5000 no_rule excluded plain "no rule can while it matches EXCLUDE"
 # Room for the call's work, but not for a residual.

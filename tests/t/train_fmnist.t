@@ -27,7 +27,7 @@ LIMIT=240 bare 4 "${OPTIONS[@]}"
 trained dense
 dense=$(value accuracy)
 
-export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_DENSITY=8/512 SPARSESHIM_ALGORITHM=split_allgather
+export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_DENSITY=8/512 SPARSESHIM_ALGORITHM=split_allgather
 LIMIT=240 preloaded 4 "${OPTIONS[@]}"
 trained "top 8 of every 512"
 

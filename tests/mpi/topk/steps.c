@@ -1,22 +1,18 @@
 /* steps CASE [first=STEP]: from which step on the gradients of a program are lossy.
  *
- *     flat, flat_loss    one gradient from a kept buffer, without and with a loss behind it
- *     printed            flat, a loss behind each tenth step
- *     started            flat, one sum of a number before the first step
- *     fresh, fresh_loss  the same from an array of its own in each step
+ *     flat               one gradient from a kept buffer; printed: a loss behind each tenth step
+ *     fresh              the same from an array of its own in each step
  *     fresh_beside       flat on rank 0, fresh on the others
  *     unlike, changing   eight layers of unlike counts, in order and in changing order
  *     posted             changing, nonblocking; posted_in_order: unlike, nonblocking
  *     own, own_posted    eight equal layers, each with its buffer, blocking and nonblocking
- *     scratch            the same through one buffer, scratch_loss: with a loss,
- *                        scratch_started: with one sum before the first step
- *     accumulated        flat, four losses before each gradient
- *     evaluated          flat_loss, thirty sums of a number after each tenth step
- *     fifth, fiftieth    flat, and a vector of another count in each fifth or fiftieth step
+ *     scratch            the same received in one buffer; packed: sent from it as well
+ *     turns              the same received in two buffers in turn
+ *     fifth              flat, and a vector of another count in each fifth step
  *     two                two optimisers of unlike counts in turn
- *     frozen             scratch_loss, in ten of twenty steps without the last two layers
- *     frozen_first       the same without the first two layers
- *     extra, missing     scratch_loss with a call more, or less, in step 20
+ *     frozen             own, in ten of twenty steps without the last two layers
+ *     accumulated        own, a loss between micro-steps
+ *     extra, missing     own with a call more, or less, in step 20
  *
  * first=0: never. */
 #include "tests/mpi/support/tap.h"
@@ -111,14 +107,10 @@ static void sum_other(void)
 static void step_of(const char *name)
 {
     const int s = job.step;
-    const bool with_loss = strstr(name, "_loss") || (strcmp(name, "printed") == 0 && s % 10 == 9);
 
-    loss(strstr(name, "started") && s == 0);
-    if (strncmp(name, "flat", 4) == 0)
-        sum(0, job.kept[0], N);
-    else if (strcmp(name, "fresh_beside") == 0)
+    if (strcmp(name, "fresh_beside") == 0)
         sum(0, tap.rank == 0 ? job.kept[0] : job.fresh[s], N);
-    else if (strncmp(name, "fresh", 5) == 0)
+    else if (strcmp(name, "fresh") == 0)
         sum(0, job.fresh[s], N);
     else if (strcmp(name, "unlike") == 0)
         sum_all(LAYERS, 1, 0, true);
@@ -128,32 +120,34 @@ static void step_of(const char *name)
         post_all(1, 0);
     else if (strcmp(name, "posted") == 0)
         post_all(1, s * 3 % 7);
-    else if (strcmp(name, "own") == 0)
+    else if (strncmp(name, "own", 3) == 0 && name[3] == '\0')
         sum_all(LAYERS, 0, 0, true);
     else if (strcmp(name, "own_posted") == 0)
         post_all(0, 0);
-    else if (strncmp(name, "scratch", 7) == 0)
+    else if (strcmp(name, "scratch") == 0)
         sum_all(LAYERS, 0, 0, false);
+    else if (strcmp(name, "packed") == 0)
+        for (int k = 0; k < LAYERS; k++)
+            sum(0, job.kept[0], N);
+    else if (strcmp(name, "turns") == 0)
+        for (int k = 0; k < LAYERS; k++)
+            sum(k, job.kept[k % 2], N);
     else if (strcmp(name, "two") == 0)
         sum(s % 2, job.kept[s % 2], N + s % 2);
-    else if (strcmp(name, "frozen_first") == 0)
-        for (int k = s / 10 % 2 ? 2 : 0; k < LAYERS; k++)
-            sum(k, job.kept[0], N);
     else if (strcmp(name, "frozen") == 0)
-        sum_all(s / 10 % 2 ? LAYERS - 2 : LAYERS, 0, 0, false);
+        sum_all(s / 10 % 2 ? LAYERS - 2 : LAYERS, 0, 0, true);
+    else if (strcmp(name, "accumulated") == 0)
+        for (int micro = 0; micro < 1 + s % 3; micro++, loss(1))
+            sum_all(LAYERS, 0, 0, true);
     else if (strcmp(name, "extra") == 0 || strcmp(name, "missing") == 0)
-        sum_all(s == 20 && name[0] == 'm' ? LAYERS - 1 : LAYERS, 0, 0, false);
-    else {
-        loss(name[0] == 'a' ? 4 : 0);
+        sum_all(s == 20 && name[0] == 'm' ? LAYERS - 1 : LAYERS, 0, 0, true);
+    else
         sum(0, job.kept[0], N);
-    }
     if (strcmp(name, "extra") == 0 && s == 20)
         sum(0, job.kept[0], N);
-    if (strncmp(name, "fif", 3) == 0 && s % (strcmp(name, "fifth") == 0 ? 5 : 50) == 0)
+    if (strcmp(name, "fifth") == 0 && s % 5 == 0)
         sum_other();
-    loss(with_loss || name[0] == 'm' || name[0] == 'e' || strncmp(name, "frozen", 6) == 0);
-    if (strcmp(name, "evaluated") == 0 && s % 10 == 9)
-        loss(30);
+    loss(strcmp(name, "printed") == 0 && s % 10 == 9);
 }
 
 int main(int argc, char **argv)

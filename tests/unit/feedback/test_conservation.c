@@ -332,11 +332,11 @@ enum { WAYS = 2, LAYERS = 5, BUFFERS = LAYERS + 3, SEQUENCES = 8 };
 static const size_t way_n[WAYS] = {300, 450};
 
 /* A program that sums layers of two counts: with calls left out and added, from buffers of their
- * own or of others, with marks that come and go, beside native and not finite calls. */
+ * own or of others, with small sums that come and go, beside native and not finite calls. */
 struct program {
     struct sim_job job;
     uint64_t random;
-    int layers, marks, buffers;
+    int layers, scalars, buffers;
     void *in[SIM_JOB_RANKS], *out[SIM_JOB_RANKS][BUFFERS];
     long double sum[WAYS][450], magnitude[WAYS][450]; /* inputs minus results; |inputs| */
     int calls, sparse;
@@ -395,7 +395,7 @@ static void sum_layer(struct program *p, int way, int layer)
     add(p, way, job->out[0], -1);
 }
 
-static void sum_mark(struct program *p)
+static void sum_scalar(struct program *p)
 {
     static float one[SIM_JOB_RANKS];
 
@@ -417,9 +417,9 @@ static void step_program(struct program *p, int step)
         if (chance(p, 12) == 0)
             sum_layer(p, 1, (int)chance(p, LAYERS));
     }
-    if (p->marks == 1 || (p->marks == 2 && step / 12 % 2 == 0) ||
-        (p->marks == 3 && chance(p, 3) == 0))
-        sum_mark(p);
+    if (p->scalars == 1 || (p->scalars == 2 && step / 12 % 2 == 0) ||
+        (p->scalars == 3 && chance(p, 3) == 0))
+        sum_scalar(p);
 }
 
 static double expect_kept(const struct program *p, const char *rule)
@@ -437,10 +437,11 @@ static double expect_kept(const struct program *p, const char *rule)
             kept += fabs((double)left);
             if (fabsl(p->sum[way][i] - left) >
                 (p->calls + p->job.size + 2) * (long double)FLT_EPSILON * p->magnitude[way][i])
-                fail_msg("P = %d, %s, marks %d, buffers %d, %d layers, %zu elements, element %zu: "
-                         "inputs minus results %Lg, residuals %Lg",
-                         p->job.size, rule, p->marks, p->buffers, p->layers, way_n[way], i,
-                         p->sum[way][i], left);
+                fail_msg(
+                    "P = %d, %s, scalars %d, buffers %d, %d layers, %zu elements, element %zu: "
+                    "inputs minus results %Lg, residuals %Lg",
+                    p->job.size, rule, p->scalars, p->buffers, p->layers, way_n[way], i,
+                    p->sum[way][i], left);
         }
     return kept;
 }
@@ -458,7 +459,7 @@ static double run_program(int size, uint64_t seed)
     memset(&p, 0, sizeof p);
     p.random = seed * 1000 + (uint64_t)size;
     p.layers = 1 + (int)chance(&p, LAYERS);
-    p.marks = (int)chance(&p, 4);
+    p.scalars = (int)chance(&p, 4);
     p.buffers = (int)chance(&p, 4);
     assert_int_equal(ss_rules_parse(text, true, &rules, error, sizeof error), SS_OK);
     settings.density = 0.05;

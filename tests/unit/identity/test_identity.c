@@ -1,311 +1,272 @@
-/* The tensor of a call: periods by rules, marks and addresses. */
+/* The tensor of a call: by calls=N, or by the receive buffer. No two layers share one. */
 #include "tests/unit/support/identity_job.h"
 
-/* ---- one gradient ---- */
+static unsigned random_below(uint64_t *x, unsigned n)
+{
+    *x = *x * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (unsigned)(*x >> 33) % n;
+}
 
-static void test_flat_from_a_kept_buffer(void **state)
+/* ---- without calls=N: own buffers ---- */
+
+static void own_buffers_are_lossy_from_the_third_step_on(void **state)
 {
     struct job job = open_job(0, false);
+
+    (void)state;
+    steps(&job, 20, true);
+    assert_int_equal(job.first, 2 * LAYERS + 1);
+    assert_int_equal(job.lossy_calls, 18 * LAYERS);
+    assert_int_equal(job.ordinals, LAYERS);
+    assert_int_equal(job.shared, 0);
+    close_job(&job);
+}
+
+static void own_buffers_may_come_in_any_order(void **state)
+{
+    struct job job = open_job(0, false), lanes = open_job(0, false);
+
+    (void)state;
+    for (unsigned i = 0; i < 40; i++)
+        for (unsigned j = 0; j < LAYERS; j++) {
+            unsigned k = i % 3 ? LAYERS - 1 - j : j;
+            layer(&job, k, 100 + k);
+            call(&lanes, &(struct made){.lane = (i % 3) ^ j, .address = 100 + ((i % 3) ^ j)});
+            assert_int_equal(lanes.lossy, i >= 2);
+        }
+    assert_int_equal(job.shared, 0);
+    assert_int_equal(job.ordinals, LAYERS);
+    assert_true(job.lossy_calls >= 20 * LAYERS);
+    close_job(&job);
+    close_job(&lanes);
+}
+
+/* Frozen layers, an evaluation in a buffer of its own, missing and additional calls. */
+static void own_buffers_keep_their_layers_in_steps_of_any_length(void **state)
+{
+    struct job job = open_job(0, false);
+    uint64_t x = 1;
+
+    (void)state;
+    for (unsigned i = 0; i < 300; i++) {
+        step(&job, i / 50 % 2 ? 3 : 0, i / 30 % 2 ? LAYERS - 1 : LAYERS, true);
+        if (i % 7 == 0)
+            call(&job, &(struct made){.address = 999 + i});
+        if (i % 11 == 0) {
+            unsigned k = random_below(&x, LAYERS);
+            layer(&job, k, 100 + k);
+        }
+    }
+    assert_int_equal(job.shared, 0);
+    assert_int_equal(job.ordinals, LAYERS);
+    assert_true(job.lossy_calls >= 9 * job.calls / 10);
+    close_job(&job);
+}
+
+/* Accumulated gradients come several times before the weights move. */
+static void accumulated_gradients_keep_their_layers(void **state)
+{
+    struct job job = open_job(0, false), counted = open_job(LAYERS, false);
+
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        for (int micro = 0; micro < 1 + i % 4; micro++) {
+            step(&job, 0, LAYERS, true);
+            step(&counted, 0, LAYERS, i / 20 > 0);
+        }
+    assert_int_equal(job.shared, 0);
+    assert_int_equal(counted.shared, 0);
+    assert_int_equal(job.ordinals, LAYERS);
+    close_job(&job);
+    close_job(&counted);
+}
+
+/* ---- without calls=N: shared buffers ---- */
+
+static void one_buffer_stays_exact_and_the_user_hears_of_calls(void **state)
+{
+    struct job scratch = open_job(0, false), sent = open_job(0, false), lanes = open_job(0, false);
 
     (void)state;
     for (int i = 0; i < 100; i++)
-        at(&job, 1);
-    assert_int_equal(job.first, 3); /* the first call of the program is not seen */
-    assert_int_equal(job.lossy_calls, 98);
-    assert_int_equal(job.at.ordinal, 0);
-    assert_int_equal(job.at.period, 1);
-    close_job(&job);
+        for (unsigned k = 0; k < LAYERS; k++) {
+            layer(&scratch, k, 100);
+            layer_of(&sent, k, &(struct made){.address = 100, .from = 200 + k});
+            call(&lanes, &(struct made){.lane = k, .address = 100});
+        }
+    assert_int_equal(scratch.lossy_calls + sent.lossy_calls + lanes.lossy_calls, 0);
+    assert_int_equal(scratch.told, 1);
+    assert_int_equal(sent.told, 1);
+    close_job(&scratch);
+    close_job(&sent);
+    close_job(&lanes);
 }
 
-static void test_flat_with_a_loss(void **state)
+/* Two or three buffers in turn, with the layers' own send buffers. */
+static void buffers_in_turn_never_mix_layers(void **state)
+{
+    (void)state;
+    for (unsigned buffers = 2; buffers < LAYERS; buffers++) {
+        struct job job = open_job(0, false);
+        for (unsigned i = 0; i < 100 * LAYERS; i++)
+            layer_of(&job, i % LAYERS,
+                     &(struct made){.address = 100 + i % buffers, .from = 200 + i % LAYERS});
+        assert_int_equal(job.lossy_calls, 0);
+        assert_int_equal(job.told, 1);
+        close_job(&job);
+    }
+}
+
+static void fresh_arrays_stay_exact(void **state)
 {
     struct job job = open_job(0, false);
 
     (void)state;
-    for (uintptr_t i = 0; i < 100; i++) {
-        at(&job, 1 + i); /* fresh arrays: the loss alone shows the step */
-        mark(&job);
-    }
-    assert_int_equal(job.first, 4);
-    assert_int_equal(job.lossy_calls, 97);
-    assert_int_equal(job.at.period, 1);
-    close_job(&job);
-}
-
-static void test_fresh_arrays_without_a_loss(void **state)
-{
-    struct job job = open_job(0, false), ruled = open_job(1, false);
-
-    (void)state;
-    for (uintptr_t i = 0; i < 600; i++) {
-        at(&job, 1 + i);
-        at(&ruled, 1 + i);
-    }
+    for (uintptr_t i = 0; i < 3000; i++)
+        call(&job, &(struct made){.address = 1 + i});
     assert_int_equal(job.lossy_calls, 0);
     assert_int_equal(job.told, 1);
-    assert_int_equal(ruled.first, 3);
-    assert_int_equal(ruled.lossy_calls, 598);
-    assert_int_equal(ruled.told, 0);
     close_job(&job);
-    close_job(&ruled);
 }
 
-/* ---- layers ---- */
-
-static void test_unlike_counts_in_changing_order(void **state)
+/* The buffer of the first layer is freed, and another layer receives in it from then on. */
+static void a_reused_buffer_is_another_position(void **state)
 {
     struct job job = open_job(0, false);
 
     (void)state;
-    for (uint32_t i = 0; i < 40; i++)
-        for (uint32_t k = 0; k < LAYERS; k++) {
-            uint32_t lane = (i % 3) ^ k;
-            call(&job, &(struct made){.lane = lane, .site = 7, .address = 100 + lane});
-            assert_int_equal(job.lossy, i >= 2);
+    for (unsigned i = 0; i < 60; i++)
+        for (unsigned k = 0; k < LAYERS; k++) {
+            unsigned place = i < 30 ? k : (k + 3) % LAYERS;
+            layer_of(&job, k, &(struct made){.address = 100 + place, .from = 200 + k});
+            assert_true(i < 30 || i > 31 || !job.lossy);
         }
+    assert_int_equal(job.shared, 0);
+    assert_int_equal(job.ordinals, 2 * LAYERS);
+    assert_true(job.lossy);
     close_job(&job);
 }
 
-static void test_own_buffers(void **state)
+/* ---- without calls=N: ranks ---- */
+
+static void ranks_whose_buffers_differ_are_exact_where_they_mean_other_layers(void **state)
+{
+    struct job fresh = open_job(0, false), turn = open_job(0, false), apart = open_job(0, false);
+
+    (void)state;
+    for (unsigned i = 0; i < 100; i++)
+        for (unsigned k = 0; k < LAYERS; k++) {
+            const unsigned n = i * LAYERS + k;
+            layer_of(&fresh, k, &(struct made){.address = 100 + k, .other_address = 1000 + n});
+            layer_of(&turn, k,
+                     &(struct made){.address = 100 + k, .other_address = 200 + n % (LAYERS - 1)});
+            layer_of(&apart, k, &(struct made){.address = 100 + k, .other_address = 200 - k});
+        }
+    assert_int_equal(fresh.lossy_calls, 0);
+    assert_int_equal(turn.shared, 0);
+    assert_int_equal(apart.shared, 0);
+    assert_int_equal(apart.lossy_calls, 98 * LAYERS);
+    close_job(&fresh);
+    close_job(&turn);
+    close_job(&apart);
+}
+
+/* A buffer that comes once on one rank shifts no number. */
+static void a_first_call_from_elsewhere_on_one_rank_shifts_nothing(void **state)
 {
     struct job job = open_job(0, false);
 
     (void)state;
-    for (unsigned k = 1; k < LAYERS; k++) /* one call of the first step is not seen */
-        layer(&job, k, 100 + k);
-    for (int i = 0; i < 20; i++)
-        step(&job, LAYERS, true);
-    assert_int_equal(job.first, 3 * LAYERS); /* the first call of the fourth step */
-    assert_int_equal(job.lossy_calls, 18 * LAYERS);
-    assert_int_equal(job.moved, 0);
-    assert_int_equal(ordinals(&job), LAYERS);
+    call(&job, &(struct made){.address = 100, .other_address = 999});
+    steps(&job, 20, true);
+    assert_int_equal(job.shared, 0);
+    assert_true(job.lossy_calls >= 17 * LAYERS);
     close_job(&job);
 }
 
-static void test_own_buffers_and_a_seldom_loss(void **state)
+/* ---- calls=N: the count ---- */
+
+static void calls_through_one_buffer_are_counted(void **state)
 {
-    struct job job = open_job(0, false);
+    struct job job = open_job(LAYERS, false), fresh = open_job(LAYERS, false);
 
     (void)state;
-    for (int i = 0; i < 60; i++) {
-        step(&job, LAYERS, true);
-        if (i % 10 == 9)
-            mark(&job);
-        if (i == 29)
-            count_anew(&job);
-    }
-    assert_int_equal(job.at.period, LAYERS);
-    assert_int_equal(job.lossy_calls, 30 * LAYERS);
-    assert_int_equal(job.moved, 0);
-    assert_int_equal(ordinals(&job), LAYERS);
-    close_job(&job);
-}
-
-static void test_scratch_by_calls(void **state)
-{
-    struct job job = open_job(LAYERS, false);
-
-    (void)state;
-    for (int i = 0; i < 20; i++)
-        step(&job, LAYERS, false);
+    steps(&job, 20, false);
     assert_int_equal(job.first, 3 * LAYERS);
     assert_int_equal(job.lossy_calls, 17 * LAYERS + 1);
-    assert_int_equal(job.moved, 0);
-    assert_int_equal(ordinals(&job), LAYERS);
+    assert_int_equal(job.shared, 0);
+    assert_int_equal(job.ordinals, LAYERS);
+    for (unsigned i = 0; i < 20 * LAYERS; i++)
+        layer(&fresh, i % LAYERS, 1000 + i);
+    assert_int_equal(fresh.lossy_calls, 17 * LAYERS + 1);
+    assert_int_equal(fresh.shared, 0);
+    assert_int_equal(job.told + fresh.told, 0);
     close_job(&job);
+    close_job(&fresh);
 }
 
-/* Before the first mark one scratch buffer looks like one gradient. */
-static void test_scratch_by_marks(void **state)
+/* Arrays allocated anew may lie at any of a few addresses, or in turn. */
+static void fresh_arrays_are_counted(void **state)
 {
-    struct job job = open_job(0, false);
-
     (void)state;
-    for (int i = 0; i < 20; i++) {
-        if (i == 1) {
-            count_anew(&job);
-            memset(job.ordinal, 0, sizeof job.ordinal);
-            job.moved = 0;
+    for (unsigned n = 1; n <= 4; n++) {
+        struct job job = open_job(n, false), turn = open_job(n, false);
+        uint64_t x = n;
+        for (unsigned i = 0; i < 200 * n; i++) {
+            layer(&job, i % n, 100 + random_below(&x, n + 2));
+            layer(&turn, i % n, 100 + i % (n + 1));
         }
-        step(&job, LAYERS, false);
-        mark(&job);
-        mark(&job); /* a loss and a metric */
+        assert_int_equal(job.shared + turn.shared, 0);
+        assert_int_equal(job.lossy_calls, 197 * n + 1);
+        assert_int_equal(turn.lossy_calls, 197 * n + 1);
+        close_job(&job);
+        close_job(&turn);
     }
-    assert_int_equal(job.first, 2 * LAYERS + 1); /* the first call of the fourth step */
-    assert_int_equal(job.lossy_calls, 17 * LAYERS);
-    assert_int_equal(job.moved, 0);
-    assert_int_equal(ordinals(&job), LAYERS);
-    close_job(&job);
 }
 
-/* Sums of other counts, and of none between the calls, play no part. */
-static void test_accumulation_evaluation_and_others(void **state)
-{
-    struct job job = open_job(0, false);
-    unsigned lossy = 0;
-
-    (void)state;
-    for (uint32_t i = 0; i < 100; i++) {
-        for (int k = 0; k < 4; k++) /* micro-steps that only log */
-            mark(&job);
-        if (i % 5 == 0)
-            call(&job, &(struct made){.lane = 1, .site = 8, .address = 500 + i});
-        if (i % 50 == 0)
-            call(&job, &(struct made){.lane = 2, .site = 9, .address = 900});
-        if (i % 25 == 0) /* an evaluation */
-            for (int k = 0; k < 30; k++)
-                mark(&job);
-        at(&job, 1);
-        lossy += job.lossy;
-    }
-    assert_int_equal(lossy, 98);
-    close_job(&job);
-}
-
-static void test_two_optimisers(void **state)
-{
-    struct job counts = open_job(0, false), sites = open_job(0, false), one = open_job(0, false);
-
-    (void)state;
-    for (uint32_t i = 0; i < 40; i++) {
-        call(&counts, &(struct made){.lane = i % 2, .site = 7, .address = 1});
-        mark(&counts);
-        call(&sites, &(struct made){.site = 7 + i % 2, .address = 1 + i % 2});
-        mark(&sites);
-        layer(&one, i % 2, 1 + i % 2); /* equal counts, one site: buffers tell */
-        mark(&one);
-    }
-    assert_true(counts.lossy_calls >= 2 * 17);
-    assert_true(sites.lossy_calls >= 2 * 17);
-    assert_true(one.lossy_calls >= 35);
-    assert_int_equal(one.at.period, 2);
-    close_job(&counts);
-    close_job(&sites);
-    close_job(&one);
-}
-
-/* ---- ranks ---- */
-
-static void test_sites_that_differ(void **state)
-{
-    struct job job = open_job(0, false);
-
-    (void)state;
-    for (int i = 0; i < 20; i++)
-        call(&job, &(struct made){.site = 7, .address = 1, .other_site = i % 4 == 0 ? 8 : 0});
-    assert_true(job.lossy);
-    assert_int_equal(job.at.label, ALL_SITES + 1);
-    assert_true(job.lossy_calls >= 12);
-    close_job(&job);
-}
-
-static void test_buffers_that_return_on_one_rank(void **state)
-{
-    struct job job = open_job(0, false);
-
-    (void)state;
-    for (uintptr_t i = 0; i < 300; i++)
-        call(&job, &(struct made){.site = 7, .address = 1, .other_buffer = 10 + i});
-    assert_int_equal(job.lossy_calls, 0);
-    close_job(&job);
-}
-
-static void test_marks_that_one_rank_sees(void **state)
-{
-    struct job job = open_job(0, false);
-
-    (void)state;
-    for (int i = 0; i < 100; i++) {
-        step(&job, LAYERS, true);
-        job.marks[1] += (uint64_t)i % 2;
-    }
-    assert_true(job.lossy);
-    close_job(&job);
-}
-
-/* ---- rules ---- */
-
-static void test_calls_of_all_sites(void **state)
-{
-    struct job job = open_job(2, false);
-
-    (void)state;
-    for (int i = 0; i < 20; i++)
-        for (uint64_t site = 7; site < 9; site++) {
-            call(&job, &(struct made){.site = site, .address = 1});
-            assert_int_equal(job.at.label, ALL_SITES + 1);
-            assert_int_equal(job.at.ordinal, (job.calls) % 2);
-        }
-    close_job(&job);
-}
-
-static void test_calls_of_one_site(void **state)
-{
-    struct job job = open_job(1, false);
-
-    (void)state;
-    job.rule.of_site = true;
-    for (int i = 0; i < 20; i++)
-        for (uint64_t site = 7; site < 9; site++) {
-            call(&job, &(struct made){.site = site, .address = 1});
-            assert_int_equal(job.at.label, site - 6);
-            assert_int_equal(job.at.ordinal, 0);
-        }
-    assert_true(job.lossy);
-    close_job(&job);
-}
-
-/* Gradients of site 7 under site=, averages of sites 8 and 9 that EXCLUDE or no rule takes. Sites
- * do not count, as one call came from unlike sites, or with QUORUM. */
-static void each_call_obeys_its_own_rule(bool by_rule, unsigned first)
+/* Of a signature that one rule takes; other calls of the lane do not count. */
+static void each_call_obeys_its_own_rule(void **state)
 {
     const struct ss_sequence_rule none = {.excluded = false}, excluded = {.excluded = true};
-    struct job job = open_job(1, by_rule);
+    const struct ss_sequence_rule other = {.takes = true, .calls = 1, .number = 2};
 
-    job.rule.of_site = true;
-    for (unsigned i = 0; i < 60; i++) {
-        if (i % 2 == first)
-            call(&job, &(struct made){.site = 7, .address = 1});
-        if (i > 20 && i % 2 == first)
-            assert_true(job.lossy);
-        call(&job, &(struct made){.site = 8, .address = 1, .other_site = 10, .rule = &none});
-        assert_false(job.lossy);
-        call(&job, &(struct made){.site = 9, .address = 1, .buffer = i % 3, .rule = &excluded});
-        assert_false(job.lossy);
-    }
-    close_job(&job);
-}
-
-static void test_each_call_obeys_its_own_rule(void **state)
-{
     (void)state;
-    for (unsigned first = 0; first < 2; first++) {
-        each_call_obeys_its_own_rule(false, first);
-        each_call_obeys_its_own_rule(true, first);
+    for (int by_rule = 0; by_rule < 2; by_rule++) {
+        struct job job = open_job(2, by_rule);
+        for (unsigned i = 0; i < 60; i++) {
+            layer(&job, i % 2, 100);
+            assert_int_equal(job.lossy, i >= 5);
+            call(&job, &(struct made){.address = 100, .rule = &none});
+            assert_false(job.lossy);
+            call(&job, &(struct made){.address = 100, .buffer = i % 3, .rule = &excluded});
+            assert_false(job.lossy);
+            call(&job, &(struct made){.address = 100, .rule = &other});
+            assert_int_equal(job.at.label, 2);
+        }
+        assert_int_equal(job.shared, 0);
+        close_job(&job);
     }
 }
 
-static void test_no_rule(void **state)
+static void without_a_rule_nothing_is_lossy(void **state)
 {
     struct job job = open_job(0, false);
 
     (void)state;
     job.rule.takes = false;
-    for (int i = 0; i < 300; i++)
-        at(&job, 1);
-    assert_int_equal(job.lossy_calls, 0);
-    assert_int_equal(job.told, 0);
+    steps(&job, 100, true);
+    assert_int_equal(job.lossy_calls + job.told, 0);
     close_job(&job);
 }
 
-static void test_registered_buffers(void **state)
+static void registered_buffers_need_no_rule(void **state)
 {
     struct job job = open_job(0, false);
 
     (void)state;
     job.rule.takes = false;
     for (uint32_t i = 0; i < 20; i++) {
-        call(&job, &(struct made){.site = 7, .address = 1, .buffer = 1 + i % 2});
+        call(&job, &(struct made){.address = 1, .buffer = 1 + i % 2});
         assert_true(job.lossy);
         assert_int_equal(job.at.ordinal, 0);
         assert_int_equal(job.at.label & 0xffff, 1 + i % 2);
@@ -313,77 +274,206 @@ static void test_registered_buffers(void **state)
     close_job(&job);
 }
 
-static void test_quorum_needs_calls(void **state)
+static void with_quorum_the_rule_alone_counts(void **state)
 {
-    struct job job = open_job(0, true), ruled = open_job(2, true);
+    struct job job = open_job(0, true), ruled = open_job(LAYERS, true);
 
     (void)state;
-    for (uint32_t i = 0; i < 300; i++) {
-        call(&job, &(struct made){.site = 7, .address = 1, .buffer = 1});
-        mark(&job);
-        call(&ruled, &(struct made){.site = 7 + i % 3, .address = 1 + i});
-        job.marks[1] += 3; /* marks do not count */
-    }
+    for (unsigned i = 0; i < 100; i++)
+        for (unsigned k = 0; k < LAYERS; k++) {
+            call(&job, &(struct made){.address = 100 + k, .buffer = 1});
+            layer_of(&ruled, k, &(struct made){.address = 100 + (i < 50 ? k : (k + 1) % LAYERS)});
+        }
     assert_int_equal(job.lossy_calls, 0);
     assert_int_equal(job.told, 1);
-    assert_int_equal(ruled.lossy_calls, 295);
-    assert_int_equal(ruled.at.label, ALL_SITES + 1);
+    assert_int_equal(ruled.lossy_calls, 97 * LAYERS + 1);
+    assert_int_equal(ruled.shared, 0);
     close_job(&job);
     close_job(&ruled);
 }
 
+/* ---- calls=N: own buffers correct the count ---- */
+
+/* Returns the lossy calls of the next step. */
+static unsigned lossy_of_step(struct job *job)
+{
+    const unsigned before = job->lossy_calls;
+
+    step(job, 0, LAYERS, true);
+    return job->lossy_calls - before;
+}
+
+static void a_missing_call_is_exact_until_corrected(void **state)
+{
+    (void)state;
+    for (unsigned odd = 0; odd < LAYERS; odd++) {
+        struct job job = open_job(LAYERS, false);
+        steps(&job, 10, true);
+        count_anew(&job);
+        for (unsigned k = 0; k < LAYERS; k++)
+            if (k != odd)
+                layer(&job, k, 100 + k);
+        assert_int_equal(job.lossy_calls, odd);
+        assert_in_range(lossy_of_step(&job), 1, LAYERS);
+        for (int i = 0; i < 10; i++)
+            assert_int_equal(lossy_of_step(&job), LAYERS);
+        assert_int_equal(job.shared, 0);
+        assert_int_equal(job.ordinals, LAYERS);
+        assert_int_equal(job.told, 0);
+        close_job(&job);
+    }
+}
+
+/* From a buffer of its own, or from that of any layer; one, or a whole evaluation. */
+static void additional_calls_are_exact_until_corrected(void **state)
+{
+    (void)state;
+    for (unsigned before = 0; before < LAYERS; before++)
+        for (unsigned of = 0; of <= LAYERS; of++)
+            for (unsigned many = 1; many < 2 * LAYERS; many += 6) {
+                struct job job = open_job(LAYERS, false);
+                steps(&job, 10, true);
+                step(&job, 0, before, true);
+                for (unsigned i = 0; i < many; i++) {
+                    const uintptr_t address = of < LAYERS ? 100 + of : 999;
+                    call(&job, &(struct made){.address = address});
+                    assert_true(!job.lossy || (i == 0 && of == before));
+                }
+                step(&job, before, LAYERS, true);
+                steps(&job, 1, true);
+                for (int i = 0; i < 10; i++)
+                    assert_int_equal(lossy_of_step(&job), LAYERS);
+                assert_int_equal(job.shared, 0);
+                assert_int_equal(job.ordinals, LAYERS);
+                close_job(&job);
+            }
+}
+
+/* Layers that are frozen and come back, the first ones or the last. */
+static void frozen_layers_leave_the_others_their_own(void **state)
+{
+    (void)state;
+    for (unsigned first = 0; first < LAYERS; first++)
+        for (unsigned end = first + 1; end <= LAYERS; end++) {
+            struct job job = open_job(LAYERS, false);
+            for (unsigned i = 0; i < 200; i++) {
+                bool frozen = i / 20 % 2 > 0;
+                step(&job, frozen ? first : 0, frozen ? end : LAYERS, true);
+            }
+            assert_int_equal(job.shared, 0);
+            assert_int_equal(job.ordinals, LAYERS);
+            assert_true(job.lossy_calls >= 50 * LAYERS);
+            close_job(&job);
+        }
+}
+
+static void the_user_hears_of_a_frozen_layer(void **state)
+{
+    struct job job = open_job(LAYERS, false);
+
+    (void)state;
+    steps(&job, 20, true);
+    for (int i = 0; i < 50; i++)
+        step(&job, 1, LAYERS, true);
+    assert_int_equal(job.told, 1);
+    assert_int_equal(job.shared, 0);
+    close_job(&job);
+}
+
+/* All buffers are allocated anew, some at addresses that another layer had. */
+static void moved_buffers_keep_their_layers(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        struct job job = open_job(LAYERS, false);
+        unsigned place[LAYERS];
+        uint64_t x = seed;
+        for (unsigned k = 0; k < LAYERS; k++)
+            place[k] = k;
+        for (unsigned i = 0; i < 100; i++) {
+            if (i % 20 == 19) {
+                unsigned a = random_below(&x, LAYERS), b = random_below(&x, LAYERS);
+                unsigned was = place[a];
+                place[a] = place[b];
+                place[b] = was;
+                place[random_below(&x, LAYERS)] = LAYERS + i;
+            }
+            for (unsigned k = 0; k < LAYERS; k++)
+                layer(&job, k, 100 + place[k]);
+        }
+        assert_int_equal(job.shared, 0);
+        assert_int_equal(job.ordinals, LAYERS);
+        assert_true(job.lossy_calls >= 80 * LAYERS);
+        close_job(&job);
+    }
+}
+
+/* One rank sees from its buffers that a call was missing, the other does not. */
+static void a_correction_on_one_rank_is_exact(void **state)
+{
+    struct job job = open_job(LAYERS, false);
+
+    (void)state;
+    for (unsigned i = 0; i < 60; i++)
+        for (unsigned k = i == 20; k < LAYERS; k++)
+            layer_of(&job, k,
+                     &(struct made){.address = 100 + k, .other_address = i < 20 ? 0 : 999});
+    assert_int_equal(job.shared, 0);
+    assert_false(job.lossy);
+    close_job(&job);
+}
+
 /* ---- anything ---- */
 
-static void test_random_sequences(void **state)
+static void random_sequences_have_an_ordinal_below_n(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct job job = open_job(seed % 3 ? 0 : (uint32_t)(seed % 9), seed % 7 == 0);
         uint64_t x = seed;
         for (int i = 0; i < 500; i++) {
-            x = x * 6364136223846793005ULL + 1442695040888963407ULL;
-            unsigned bits = (unsigned)(x >> 33);
-            if (bits % 11 == 0)
-                mark(&job);
+            unsigned bits = random_below(&x, 1u << 30);
             call(&job, &(struct made){.lane = bits % 3,
-                                      .site = bits >> 2 & 3,
                                       .address = 1 + (bits >> 4) % (1 + seed % 5),
-                                      .other_site = bits % 97 == 0,
-                                      .other_buffer = bits % 89 == 0,
+                                      .other_address = bits % 89 == 0 ? 77 : 0,
                                       .buffer = bits % 13 == 0});
-            assert_true(!job.lossy || job.at.ordinal < job.at.period);
+            assert_true(!job.lossy || job.rule.calls == 0 || job.at.ordinal < job.rule.calls);
             if (bits % 83 == 0)
-                for (int r = 0; r < RANKS; r++)
-                    ss_identity_forget(job.identity[r], bits % 4);
+                for (int r = 0; r < RANKS; r++) {
+                    ss_sequences_free(&job.lanes[r][bits % 4]);
+                    job.lanes[r][bits % 4] = (struct ss_sequences){0};
+                }
         }
         close_job(&job);
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_flat_from_a_kept_buffer),
-    cmocka_unit_test(test_flat_with_a_loss),
-    cmocka_unit_test(test_fresh_arrays_without_a_loss),
-    cmocka_unit_test(test_unlike_counts_in_changing_order),
-    cmocka_unit_test(test_own_buffers),
-    cmocka_unit_test(test_own_buffers_and_a_seldom_loss),
-    cmocka_unit_test(test_scratch_by_calls),
-    cmocka_unit_test(test_scratch_by_marks),
-    cmocka_unit_test(test_accumulation_evaluation_and_others),
-    cmocka_unit_test(test_two_optimisers),
-    cmocka_unit_test(test_sites_that_differ),
-    cmocka_unit_test(test_buffers_that_return_on_one_rank),
-    cmocka_unit_test(test_marks_that_one_rank_sees),
-    cmocka_unit_test(test_calls_of_all_sites),
-    cmocka_unit_test(test_calls_of_one_site),
-    cmocka_unit_test(test_each_call_obeys_its_own_rule),
-    cmocka_unit_test(test_no_rule),
-    cmocka_unit_test(test_registered_buffers),
-    cmocka_unit_test(test_quorum_needs_calls),
-    cmocka_unit_test(test_random_sequences),
-};
-
 int main(void)
 {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_buffers_are_lossy_from_the_third_step_on),
+        cmocka_unit_test(own_buffers_may_come_in_any_order),
+        cmocka_unit_test(own_buffers_keep_their_layers_in_steps_of_any_length),
+        cmocka_unit_test(accumulated_gradients_keep_their_layers),
+        cmocka_unit_test(one_buffer_stays_exact_and_the_user_hears_of_calls),
+        cmocka_unit_test(buffers_in_turn_never_mix_layers),
+        cmocka_unit_test(fresh_arrays_stay_exact),
+        cmocka_unit_test(a_reused_buffer_is_another_position),
+        cmocka_unit_test(ranks_whose_buffers_differ_are_exact_where_they_mean_other_layers),
+        cmocka_unit_test(a_first_call_from_elsewhere_on_one_rank_shifts_nothing),
+        cmocka_unit_test(calls_through_one_buffer_are_counted),
+        cmocka_unit_test(fresh_arrays_are_counted),
+        cmocka_unit_test(each_call_obeys_its_own_rule),
+        cmocka_unit_test(without_a_rule_nothing_is_lossy),
+        cmocka_unit_test(registered_buffers_need_no_rule),
+        cmocka_unit_test(with_quorum_the_rule_alone_counts),
+        cmocka_unit_test(a_missing_call_is_exact_until_corrected),
+        cmocka_unit_test(additional_calls_are_exact_until_corrected),
+        cmocka_unit_test(frozen_layers_leave_the_others_their_own),
+        cmocka_unit_test(the_user_hears_of_a_frozen_layer),
+        cmocka_unit_test(moved_buffers_keep_their_layers),
+        cmocka_unit_test(a_correction_on_one_rank_is_exact),
+        cmocka_unit_test(random_sequences_have_an_ordinal_below_n),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

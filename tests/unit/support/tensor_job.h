@@ -71,8 +71,6 @@ static inline double noise(struct job *job)
 /* A call of the application. */
 struct shape {
     uint32_t lane;
-    uint64_t site, path;
-    uint64_t other_site;       /* of the last rank, 0: the same */
     const char *place;         /* NULL: "app+0x10" */
     const void *address[MOST]; /* NULL: that of rank 0 */
     size_t n;
@@ -93,50 +91,37 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
     struct ss_tensor *t[MOST];
     struct ss_tensor_found found[MOST];
     struct ss_tensor_ballot all = {0};
-    bool same = true, labels = true;
+    bool same = true;
 
     for (int r = 0; r < job->size; r++) {
         struct ss_rule_subject subject = {
             .count = call->n, .type = call->type, .site = call->place ? call->place : "app+0x10"};
-        struct ss_tensor_call c = {
-            .lane = call->lane,
-            .site = r > 0 && r + 1 == job->size && call->other_site ? call->other_site : call->site,
-            .path = call->path,
-            .address = call->address[r] ? call->address[r] : call->address[0],
-            .type = call->type,
-            .op = call->op,
-            .n = call->n,
-            .subject = &subject};
+        struct ss_tensor_call c = {.lane = call->lane,
+                                   .address =
+                                       call->address[r] ? call->address[r] : call->address[0],
+                                   .from = call->address[r] ? call->address[r] : call->address[0],
+                                   .type = call->type,
+                                   .op = call->op,
+                                   .n = call->n,
+                                   .subject = &subject};
         t[r] = ss_tensor_find(job->tensors[r], &c, &found[r]);
         assert_non_null(t[r]);
         ss_tensor_take(t[r], &c, &found[r]);
         all = combine(all, ss_tensor_ballot(t[r]));
         ss_tensor_begin(t[r]);
     }
-    for (int r = 0; r < job->size; r++) {
+    for (int r = 0; r < job->size; r++)
         same = same && ss_standing_code(&found[r].where) == ss_standing_code(&found[0].where);
-        labels = labels && found[r].where.label == found[0].where.label;
-    }
     for (int r = 0; r < job->size; r++) {
-        ss_tensors_identity_vote(job->tensors[r], call->lane, labels, same, false);
-        ss_tensor_vote(t[r], &all, same && labels);
+        ss_tensor_vote(t[r], &all, same);
         ss_tensor_end(t[r]);
     }
     return t[0];
 }
 
-static inline struct ss_tensor *at(struct job *job, uint32_t lane, uint64_t site, uintptr_t address)
+static inline struct ss_tensor *at(struct job *job, uint32_t lane, uintptr_t address)
 {
-    struct shape call = {
-        .lane = lane, .site = site, .address = {(const void *)address}, .n = N, .type = SS_F32};
-
-    return go(job, &call);
-}
-
-/* One buffer, reached on different paths. */
-static inline struct ss_tensor *by(struct job *job, uint64_t path)
-{
-    struct shape call = {.site = 7, .path = path, .address = {job}, .n = N, .type = SS_F32};
+    struct shape call = {.lane = lane, .address = {(const void *)address}, .n = N, .type = SS_F32};
 
     return go(job, &call);
 }

@@ -76,8 +76,9 @@ static inline void training_open(struct training *t, int size, enum ss_type type
 
     memset(&t->rules, 0,
            sizeof *t - offsetof(struct training, rules)); /* job_open clears the job */
-    assert_int_equal(
-        ss_rules_parse("count=1:,site=*:calls=1", true, &t->rules, error, sizeof error), SS_OK);
+    assert_int_equal(ss_rules_parse("site=second:calls=1;count=1:,site=*:calls=1", true, &t->rules,
+                                    error, sizeof error),
+                     SS_OK);
     settings.tensors.include = t->rules;
     job_open(&t->job, size, 1e-5, 1e-9, seed, &settings);
     t->type = type;
