@@ -30,6 +30,8 @@ enum { SS_NATIVE = 2 };
  * Returns NULL if memory is short. */
 struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
                                struct ss_mem *mem, struct ss_stats *stats, const char *name);
+/* Takes another name, before the first call. */
+void ss_comm_rename(struct ss_comm *comm, const char *name);
 void ss_comm_free(struct ss_comm *comm);
 
 /* Returns an error once a call on this communicator has ended with it and all ranks know. Every

@@ -7,6 +7,11 @@
 #include "core/feedback/feedback.h"
 #include "core/partial/rounds.h"
 
+void ss_comm_rename(struct ss_comm *comm, const char *name)
+{
+    snprintf(comm->name, sizeof comm->name, "%s", name);
+}
+
 struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
                                struct ss_mem *mem, struct ss_stats *stats, const char *name)
 {
@@ -24,7 +29,7 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
     comm->settings = settings;
     comm->mem = mem;
     comm->stats = stats;
-    snprintf(comm->name, sizeof comm->name, "%s", name);
+    ss_comm_rename(comm, name);
     comm->cost_scan = 1e-10;
     comm->cost_vote = 0;
     if (ss_costs_fixed(settings)) /* no calibration */

@@ -6,16 +6,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So many communicators that are made from one, and from those made from it, are met at creation: a
- * program that makes thousands and uses none pays for these alone. */
+/* A communicator's number is that of the one it is made from, plus the communicators that were made
+ * from that one so far. Up to this number they are met at creation, and as many of those of
+ * MPI_Comm_create_group and MPI_Intercomm_merge: a program that makes thousands and uses none pays
+ * for these alone. */
 enum { SHIM_CREATIONS = 32 };
 
 /* Makes the first contact where the program makes the communicator: called by all its ranks in the
  * call that has made it, in which they may wait for each other. Nonblocking calls are served on
  * such communicators, and on those that a blocking call has met; on all others they pass through.
- * `number`, equal on all ranks, counts the communicators made from the same ancestors. A rank that
- * has made too many is not `willing`. If the ranks do not agree, the first eligible blocking call
- * makes contact once more. Returns MPI_SUCCESS, or an MPI error code that was raised. */
+ * `number` is the same on all ranks. A rank is not `willing` if it has made more than
+ * SHIM_CREATIONS by MPI_Comm_create_group and MPI_Intercomm_merge. If the ranks do not agree, the
+ * first eligible blocking call makes contact once more. Returns MPI_SUCCESS, or an MPI error code
+ * that was raised. */
 int shim_comm_contact_at_creation(uintptr_t handle, unsigned number, bool willing);
 /* Counts a communicator that all ranks of `parent` make from it together, and sets *number. Returns
  * true if those in the new one are to make contact at once: all get the same answer. */

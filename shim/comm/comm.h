@@ -1,5 +1,5 @@
-/* Communicators of the application that were used in an eligible call, and their private
- * communicators.
+/* Communicators of the application that were met at creation or used in an eligible call, and their
+ * private communicators.
  *
  * The table is the shim's own: a handle is looked up only after the MPI library has accepted it in
  * a call. An attribute without a copy function on the application's communicator tells the shim
@@ -16,7 +16,7 @@
 
 enum shim_communicator {
     SHIM_COMM_SERVED,
-    SHIM_COMM_PASSES, /* one rank, an intercommunicator, or refused on some rank */
+    SHIM_COMM_PASSES, /* for good: one rank, an intercommunicator, or refused in a blocking call */
     /* refused at creation: nonblocking calls pass, and a blocking one makes contact once more */
     SHIM_COMM_LATER,
     /* a wait outside of core has timed out, or this rank could not make a call that other ranks
@@ -192,6 +192,8 @@ bool shim_comm_proves_abi(void);
  * it (MPI_Comm_spawn and MPI_Intercomm_merge) all ranks get false, since each lacks another's. */
 bool shim_comm_within_world(MPI_Group group, int size);
 
+/* Reads the name that the program has given. */
+void shim_comm_read_name(struct shim_comm *c);
 /* Returns the number of ranks of an existing intracommunicator; 0 for an intercommunicator. */
 int shim_comm_size_of(uintptr_t handle);
 

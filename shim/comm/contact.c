@@ -345,14 +345,22 @@ static int establish(struct shim_comm *c, bool ok)
 
 /* ---- which communicator it is ---- */
 
+void shim_comm_read_name(struct shim_comm *c)
+{
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int len = 0;
+
+    if (shim_real.Comm_get_name(c->handle, name, &len) == MPI_SUCCESS)
+        snprintf(c->name, sizeof c->name, "%.*s", (int)sizeof c->name - 1, name);
+    if (c->core)
+        ss_comm_rename(c->core, c->name);
+}
+
 /* Finds size, rank, name and group. Returns false for a single rank, for an intercommunicator, and
  * for ranks of several worlds under Open MPI, whose mpirun of version 5 does not preload the
  * library into spawned processes, or where the program makes the communicator. */
 static bool examine(struct shim_comm *c)
 {
-    char name[MPI_MAX_OBJECT_NAME] = "";
-    int len = 0;
-
     c->size = shim_comm_size_of((uintptr_t)c->handle);
     if (c->size < 2 || shim_real.Comm_rank(c->handle, &c->rank) != MPI_SUCCESS)
         return false;
@@ -366,8 +374,7 @@ static bool examine(struct shim_comm *c)
         shim_real.Group_free(&c->group);
         return false;
     }
-    if (shim_real.Comm_get_name(c->handle, name, &len) == MPI_SUCCESS)
-        snprintf(c->name, sizeof c->name, "%.*s", (int)sizeof c->name - 1, name);
+    shim_comm_read_name(c);
     return true;
 }
 
@@ -386,11 +393,10 @@ static void tell_refused(const struct shim_comm *c)
 {
     if (c->rank != 0 && c->proposal[SHIM_MEET_OK])
         return;
-    shim_say(
-        CFG_DEBUG_INFO,
-        "communicator \"%s\": not every rank can serve it (more than %d communicators, memory, "
-        "PROGRAMS); its %scalls pass through",
-        c->name, SHIM_PRIVATES, c->at_creation ? "nonblocking " : "");
+    shim_say(CFG_DEBUG_INFO,
+             "communicator \"%s\": not every rank can serve it (too many communicators, memory, "
+             "PROGRAMS); its %scalls pass through",
+             c->name, c->at_creation ? "nonblocking " : "");
 }
 
 int shim_comm_raise_settings(uintptr_t handle)
@@ -431,7 +437,7 @@ static int make_contact(struct shim_comm *c, bool willing)
         c->state = SHIM_COMM_SERVED;
     else if (c->status == SS_ERR_TIMEOUT)
         c->state = SHIM_COMM_FAILED;
-    else if (c->size > 1)
+    else if (c->size > 1 && willing)
         tell_refused(c);
     if (c->at_creation && c->state == SHIM_COMM_PASSES && c->size > 1)
         c->state = SHIM_COMM_LATER;

@@ -242,7 +242,7 @@ struct shim_table {
     atomic_int privates, privates_at_creation;
     /* MPI_Init has made its first contact; a profiler's MPI_Init may call PMPI_Init */
     atomic_bool met_world;
-    /* communicators that only some ranks of another one, or of two, have made together */
+    /* communicators of MPI_Comm_create_group and MPI_Intercomm_merge */
     atomic_uint made_by_some;
     atomic_bool spare_used[SHIM_SPARES]; /* entries for times without memory (shim/comm/comm.c) */
     /* residuals were freed with a communicator before the end of the job */

@@ -486,6 +486,8 @@ void shim_task_post(struct shim_task *task)
         shim_progress_round_as(ss_fpenv_now());
     pthread_mutex_lock(&comm->lock);
     task->number = ++comm->calls;
+    if (task->number == 1 && comm->at_creation) /* the program has named it since */
+        shim_comm_read_name(comm);
     if (task->call.own && (comm->native_from == 0 || task->number < comm->native_from))
         comm->native_from = task->number; /* on all ranks, which make the same call */
     task->polled = comm->polled;
