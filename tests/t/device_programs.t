@@ -164,7 +164,7 @@ for file in tests/mpi/*/*.c; do
     program=${program%.c}
     case $file in
     */device/* | */greq_probe.c | */nb_protected.c | */plugin.c) continue ;;
-    */address_space.c | */copied.c | */direct.c | */dirty_words.c | */dups.c | */fpsums.c | */half_sums.c | */in_memory.c | */names.c | */nb_births.c | */nb_crowd.c | */nb_first.c | */nb_own.c) continue ;;
+    */address_space.c | */copied.c | */direct.c | */dirty_words.c | */dups.c | */fpsums.c | */half_sums.c | */in_memory.c | */names.c | */nb_births.c | */nb_crowd.c | */nb_first.c | */nb_lone.c | */nb_own.c) continue ;;
     */scatter_counts.c | */seccomp.c | */starved.c) continue ;;
     esac
     ran "$program" || echo "$file"

@@ -58,6 +58,27 @@ between_programs() {
     tap_passed "$NAME, ${1#SPARSESHIM_}: the program of one rank is left out"
 }
 
+# lone COMPILER: one rank makes communicators in another way than the others, with a profiler below.
+lone() {
+    local what
+    printf '%s\n' '#include <mpi.h>' 'int MPI_Comm_dup(MPI_Comm c, MPI_Comm *made)' \
+        '{ int r; PMPI_Comm_rank(c, &r); return PMPI_Comm_split(c, 0, r, made); }' >"$WORK/splits.c"
+    printf '%s\n' '#include <mpi.h>' 'int MPI_Comm_dup(MPI_Comm c, MPI_Comm *made) { return PMPI_Comm_dup(c, made); }' \
+        >"$WORK/dups.c"
+    for what in splits dups; do
+        "$1" -shared -fPIC -o "$WORK/$what.so" "$WORK/$what.c" 2>"$WORK/err" || return
+    done
+    for what in failed copied; do
+        with "$WATCHDOG" 2 nb_lone "$what"
+    done
+    PRELOAD="$LIB $WORK/dups.so" with "$WATCHDOG" 2 nb_lone register
+    PRELOAD="$LIB $WORK/splits.so" with "$WATCHDOG" 2 nb_lone wrapped
+    with "SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=comm=gradients:calls=2 SPARSESHIM_DENSITY=1 SPARSESHIM_MIN_COUNT=1000" \
+        2 nb_lone named
+    grep -q 'top-k .*1 of 1 tensors\|top-k .*2 of 2 tensors' "$WORK/err"
+    tap "$?" "$NAME: a rule takes the sums of a communicator by the name that it was given later"
+}
+
 births() {
     local scenario kind
     served "$WATCHDOG"
@@ -98,7 +119,7 @@ compile() {
     local program
     PROGRAMS=$WORK/$FLAVOUR
     mkdir "$PROGRAMS"
-    for program in nb_births nb_crowd; do
+    for program in nb_births nb_crowd nb_lone; do
         "$1" -std=c17 -D_GNU_SOURCE -I. "${@:2}" -pthread -o "$PROGRAMS/$program" "tests/mpi/nonblocking/$program.c" \
             "${LIBRARY[@]}" -lm -ldl 2>"$WORK/err" || return
     done
@@ -106,6 +127,7 @@ compile() {
 
 NAME=MPICH
 births
+lone "${MPICC:-mpicc.mpich}"
 more
 FLAVOUR=abi
 VENV=$BUILD/abi-venv
@@ -136,6 +158,7 @@ if command -v mpicc.openmpi >"$WORK/out" && command -v mpirun.openmpi >"$WORK/ou
     compile mpicc.openmpi -include tests/mpi/support/older_mpi.h
     tap "$?" "$NAME: the programs compile"
     births
+    lone mpicc.openmpi
 else
     skip "Open MPI 4.1" "it is not installed (openmpi-bin, libopenmpi-dev)"
 fi
