@@ -131,7 +131,8 @@ const struct cfg_option cfg_table[] = {
      "Seed of the random rounding of QUANT_FEEDBACK=off and of the lots of QUORUM=majority.",
      FIELD(seed), true, EXPERT},
     {"PROGRESS", CFG_CHOICE, "auto", "auto, watchdog, thread, off",
-     "Which nonblocking calls are served. off: none. watchdog: all; the library raises the "
+     "Which nonblocking calls are served. off: none. watchdog: all, on communicators that "
+     "the ranks agree on where they are made; the library raises the "
      "program to MPI_THREAD_MULTIPLE, and a thread of the library moves a call on while the "
      "program makes no MPI call. thread: as watchdog, but the thread does all the work, beside "
      "the computation. auto: as watchdog in MODE=topk with a rule in REGISTER. Otherwise auto "
