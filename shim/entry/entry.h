@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* All names are exported that a file defines. */
+/* Exports the names of the table that the including file defines. */
 #define SHIM_EXPORTS(member, name, ...)                                                            \
     EXPORT shim_##member##_fn MPI_##name, PMPI_##name;                                             \
     EXPORT shim_##member##_c_fn MPI_##name##_c;

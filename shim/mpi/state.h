@@ -163,7 +163,8 @@ struct shim_fast {
     _Atomic uint64_t slice;
 };
 
-/* This process and its life in MPI. Set by shim/entry (prepare.c, thread_level.c) and shim/job. */
+/* The process: who it is, and how far MPI has come. Set by shim/entry (prepare.c, thread_level.c)
+ * and shim/job. */
 struct shim_process {
     atomic_int phase; /* enum shim_phase */
     pid_t pid;        /* process that prepared the shim; a forked child passes everything */
@@ -197,7 +198,7 @@ struct shim_library {
     int error_class;
 };
 
-/* What was wrong, and what was said of it once. */
+/* Problems of the options, and messages that are logged once. */
 struct shim_problems {
     char rules[2][256];           /* problems of REGISTER and EXCLUDE, "": none */
     atomic_bool objects;          /* STRICT=on and a bad value: raised at the first eligible call */
@@ -295,7 +296,7 @@ struct shim_state {
     atomic_bool off; /* MPI_Pcontrol(0) */
     struct shim_hooks hooks;
 
-    /* What the user asks for, known once the shim is prepared. */
+    /* The user's options, known once the shim is prepared. */
     struct cfg *cfg;
     struct cfg_options options;
     int64_t min_count;

@@ -170,7 +170,7 @@
     X(start, Start, (void *request))                                                               \
     X(startall, Startall, (int count, void *requests))                                             \
     X(pcontrol, Pcontrol, (int level, ...))
-/* One that is heard of, and that an MPI library before MPI 4 lacks. */
+/* The same columns: a function that an MPI library before MPI 4 lacks. */
 #define SHIM_WRAPPED_OPTIONAL(X)                                                                   \
     X(comm_idup_info, Comm_idup_with_info,                                                         \
       (uintptr_t comm, uintptr_t info, void *made, void *request), (comm, info, made, request),    \
@@ -184,7 +184,7 @@
       (int kind, void *copy, void *delete, int *keyval, intptr_t extra, int flags,                 \
        void *bindings))
 
-/* All but these that have no form for large counts. */
+/* The functions without a form for large counts, except the two groups above. */
 #define SHIM_WRAPPED_PLAIN(X)                                                                      \
     SHIM_WRAPPED_HEARD(X)                                                                          \
     SHIM_WRAPPED_CREATIONS(X) SHIM_WRAPPED_COMPLETIONS(X) SHIM_WRAPPED_OTHERS(X)
