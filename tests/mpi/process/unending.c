@@ -1,8 +1,10 @@
 /* unending HOW [FORM]: a job that does not reach MPI_Finalize. term: SIGTERM after three calls,
- * kill: SIGKILL; exit: _exit after three calls; wait: calls until somebody ends it. FORM small: a
- * call of one element before them; nonblocking: these, behind a blocking one. */
+ * kill: SIGKILL; exit: _exit after three calls; wait: calls until somebody ends it, "# begun" after
+ * the first. FORM small: a call of one element before them; nonblocking: these, behind a blocking
+ * one. */
 #include <mpi.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,6 +35,8 @@ int main(int argc, char **argv)
     for (int call = 0; call < CALLS || strcmp(how, "wait") == 0; call++) {
         in[call % COUNT] = 1;
         reduce(nonblocking && call > 0);
+        if (call == CALLS && puts("# begun") >= 0)
+            fflush(stdout);
         if (call >= CALLS)
             usleep(20000);
     }
