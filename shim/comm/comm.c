@@ -140,8 +140,7 @@ void shim_comm_release(struct shim_comm *c)
         ss_comm_book_tensors(c->core, true);
     if (c->rounds_open)
         idle = close_rounds(c);
-    if (c->transport_open)
-        idle = shim_transport_close(&c->transport) && idle;
+    idle = shim_transport_close(&c->transport) && idle;
     if (c->core && idle)
         ss_comm_free(c->core);
     ss_layout_free(c->layout);
@@ -159,7 +158,6 @@ void shim_comm_release(struct shim_comm *c)
     c->core = NULL;
     c->layout = NULL;
     c->peers = NULL;
-    c->transport_open = false;
 }
 
 struct shim_comm *shim_comm_allocate(void)

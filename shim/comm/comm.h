@@ -63,8 +63,7 @@ struct shim_comm {
     double stepped;                      /* time when all of it was last stepped */
     bool polled;                         /* a nonblocking call was made */
     bool listed;                         /* in the list of active communicators */
-    bool nonblocking;                    /* all ranks take nonblocking calls over */
-    bool same_settings;                  /* SERVED: all ranks have the same options */
+    bool same_settings;                  /* all ranks have the same options */
     /* Number of the call from which nonblocking calls go to the MPI library, on the private
      * communicator, behind those taken over, since a rank has callbacks (shim/entry/callbacks.h).
      * 0: they are taken over. */
@@ -88,7 +87,7 @@ struct shim_comm {
     struct ss_layout *layout; /* hosts of the ranks */
     struct ss_peers *peers;   /* the core's; NULL: ranks do not read each other's memory */
     struct ss_shared shared;  /* memory that all ranks share; zero: none */
-    bool transport_open, rounds_open;
+    bool rounds_open;
     struct shim_comm *next_in[SHIM_LISTS]; /* under the lock of the table */
     bool costs_logged;                     /* DEBUG=info has logged the costs */
     bool costs_kept;
@@ -101,7 +100,6 @@ struct shim_comm {
     bool within_world; /* all ranks are in MPI_COMM_WORLD */
     MPI_Group group;
     MPI_Request meeting; /* may outlive the call */
-    struct ss_costs costs;
     long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
     long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
 };

@@ -113,7 +113,7 @@ static long long number_of(const struct shim_comm *c)
 }
 
 /* Posts the reduction of all ranks' proposals. */
-static int post_meeting(struct shim_comm *c, bool ok)
+static int post_meeting(struct shim_comm *c, bool knows_costs, bool ok)
 {
     uint64_t hashes[SHIM_SHARED];
     size_t rows[SHIM_SHARED];
@@ -121,7 +121,7 @@ static int post_meeting(struct shim_comm *c, bool ok)
     c->proposal[SHIM_MEET_OK] = ok && !shim.process.left_out;
     c->proposal[SHIM_MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
     c->proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
-    c->proposal[SHIM_MEET_COSTS] = c->costs.known;
+    c->proposal[SHIM_MEET_COSTS] = knows_costs;
     c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
     c->proposal[SHIM_MEET_NONBLOCKING] = shim.requests.taken && !atomic_load(&shim.callbacks.any);
     c->proposal[SHIM_MEET_QUORUM] = c->rounds_open && !atomic_load(&shim.callbacks.any);
@@ -144,18 +144,29 @@ static bool accepted(const struct shim_comm *c)
            c->agreed[SHIM_MEET_PROTOCOL_MIN] == -c->agreed[SHIM_MEET_PROTOCOL_MAX];
 }
 
+static bool is_same(const struct shim_comm *c)
+{
+    const long long *agreed = &c->agreed[SHIM_MEETING];
+
+    for (size_t i = 0; i < SHIM_SHARED; i++)
+        if (agreed[2 * i] != -agreed[2 * i + 1])
+            return false;
+    return true;
+}
+
 /* Meets all ranks and combines what each knows alone: memory, attribute, costs, settings. Polls,
  * because a rank without the library never comes. Returns SS_OK, SS_ERR_PEER if a rank cannot
  * serve, SS_ERR_TIMEOUT or SS_ERR_TRANSPORT. */
-static int meet(struct shim_comm *c, bool ok)
+static int meet(struct shim_comm *c, bool knows_costs, bool ok)
 {
     int status;
 
-    if (post_meeting(c, ok) != MPI_SUCCESS)
+    if (post_meeting(c, knows_costs, ok) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
     status = await(c, &c->meeting, true);
     if (status != SS_OK)
         return status;
+    c->same_settings = is_same(c);
     return accepted(c) ? SS_OK : SS_ERR_PEER;
 }
 
@@ -215,16 +226,6 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     return made;
 }
 
-static bool is_same(const struct shim_comm *c)
-{
-    const long long *agreed = &c->agreed[SHIM_MEETING];
-
-    for (size_t i = 0; i < SHIM_SHARED; i++)
-        if (agreed[2 * i] != -agreed[2 * i + 1])
-            return false;
-    return true;
-}
-
 uint64_t shim_comm_host(int rank)
 {
     char digits[24];
@@ -238,7 +239,7 @@ uint64_t shim_comm_host(int rank)
  * may never be used, and takes none. */
 static bool wants_shared_memory(const struct shim_comm *c)
 {
-    return is_same(c) && shim.settings.aggregation != SS_AGGREGATION_OFF &&
+    return c->same_settings && shim.settings.aggregation != SS_AGGREGATION_OFF &&
            !shim.settings.observe && (!c->at_creation || c->handle == MPI_COMM_WORLD);
 }
 
@@ -255,7 +256,7 @@ static bool find_hosts(struct shim_comm *c)
     ss_comm_set_layout(c->core, l);
     if (l->hosts == 1 && wants_shared_memory(c))
         shim_shared_meet(c);
-    if (is_same(c) && ss_comm_wants_peers(c->core))
+    if (c->same_settings && ss_comm_wants_peers(c->core))
         shim_peers_meet(c);
     return true;
 }
@@ -286,13 +287,11 @@ static void tell_met(const struct shim_comm *c)
 }
 
 /* Opens the private communicator for calls. */
-static void open_private(struct shim_comm *c)
+static void open_private(struct shim_comm *c, struct ss_costs costs)
 {
     shim_transport_use(&c->transport, c->private);
     if (c->agreed[SHIM_MEET_COSTS])
-        ss_comm_set_costs(c->core, c->costs);
-    c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
-    c->same_settings = is_same(c);
+        ss_comm_set_costs(c->core, costs);
     if (!c->same_settings)
         ss_comm_differs(c->core);
     c->costs_logged = ss_comm_costs(c->core).known;
@@ -310,13 +309,11 @@ static bool reserve(struct shim_comm *c)
 /* Creates transport and core. Returns true if this rank can serve. */
 static bool equip(struct shim_comm *c, bool ok)
 {
-    c->costs = shim_costs_of(c->handle);
     ok = reserve(c) && ok && shim_comm_proves_abi();
     if (ok && shim.requests.partial)
         shim_partial_equip(c);
     if (ok) {
         ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
-        c->transport_open = true;
         c->core =
             ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
         c->layout = ss_layout_create(c->size);
@@ -330,14 +327,15 @@ static bool equip(struct shim_comm *c, bool ok)
 
 static int establish(struct shim_comm *c, bool ok)
 {
-    int status = meet(c, equip(c, ok));
+    const struct ss_costs costs = shim_costs_of(c->handle);
+    int status = meet(c, costs.known, equip(c, ok));
 
     if (status == SS_OK && !make_private(c))
         status = SS_ERR_PEER;
     if (status == SS_OK)
         shim_clock_meet(c);
     if (status == SS_OK)
-        open_private(c);
+        open_private(c, costs);
     else
         shim_comm_release(c);
     return status;

@@ -20,7 +20,7 @@ struct shim_verdict shim_route_on(const struct shim_call *call, struct shim_comm
     } else if (comm->state == SHIM_COMM_PASSES && !call->on_device) {
         v.act = SHIM_ACT_PASS_THERE;
         v.reason = SS_WHY_COMMUNICATOR;
-    } else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking) {
+    } else if (request && comm->state == SHIM_COMM_SERVED && !comm->agreed[SHIM_MEET_NONBLOCKING]) {
         v.act = SHIM_ACT_PASS_THERE;
         v.reason = SS_WHY_NONBLOCKING;
     } else if (request && atomic_load(&comm->natively) && !call->on_device) {
