@@ -150,7 +150,7 @@ void shim_native_start(struct shim_task *task, const void *in)
     shim_native_make_room(task);
     task->native_in = in;
     task->native_begin = shim_now();
-    task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
+    task->barriers = task->comm->contact.agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
     task->piece = ss_call_piece(task->core);
     if (task->piece ? !shim_task_pieces_begin(task)
                     : task->broken) { /* nothing to take part with */

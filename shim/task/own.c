@@ -25,7 +25,7 @@ static bool needs_thread(const struct shim_task *task)
 
 bool shim_own_is_next(const struct shim_task *task)
 {
-    const struct shim_task *before = task->comm->queue;
+    const struct shim_task *before = task->comm->queue.first;
 
     while (before != task && !needs_thread(before))
         before = before->next;
@@ -85,18 +85,17 @@ void shim_own_end(struct shim_task *task)
 
 bool shim_own_is_at_once(struct shim_comm *comm)
 {
+    struct shim_queue *queue = &comm->queue;
     const struct shim_task *task;
     bool at_once;
 
     pthread_mutex_lock(&comm->lock);
-    for (task = comm->queue; task && !needs_thread(task); task = task->next)
+    for (task = queue->first; task && !needs_thread(task); task = task->next)
         ;
     at_once = comm->state == SHIM_COMM_SERVED && !task;
     if (at_once) {
-        comm->calls++;
-        if (comm->native_from == 0 || comm->calls < comm->native_from)
-            comm->native_from = comm->calls;
-        atomic_store(&comm->natively, true);
+        shim_queue_native_from(queue, ++queue->calls);
+        atomic_store(&queue->native_now, true);
     }
     pthread_mutex_unlock(&comm->lock);
     return at_once;
@@ -129,7 +128,7 @@ bool shim_own_adopt(const struct shim_call *call, void *request)
     posted.counts = NULL; /* the MPI library has copied what it needs of these */
     posted.type = (uintptr_t)MPI_DATATYPE_NULL;
     c->handle = (MPI_Comm)call->comm;
-    c->refs = 1;
+    c->in_table.refs = 1;
     c->state = SHIM_COMM_PASSES;
     task = shim_request_start(&posted, c, SS_F32, SS_SUM, request);
     if (!task) {
@@ -140,8 +139,8 @@ bool shim_own_adopt(const struct shim_call *call, void *request)
     task->environment = false; /* it needs none: threads of the shim stay out */
     task->whole = task->bars = true;
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
-    c->queue = c->queue_end = task;
-    c->listed = true;
+    c->queue.first = c->queue.last = task;
+    c->queue.listed = true;
     shim_list_add(SHIM_ACTIVE, c);
     return true;
 }

@@ -150,15 +150,15 @@ static bool is_nonblocking(const struct shim_task *task)
     return !task->blocking || task->at_once;
 }
 
-/* Sets comm->native_from after a rank has said in the vote that nonblocking calls must go to the
- * MPI library: to the first call that no rank can have started before this call has ended on it. */
+/* Sets native_from after a rank has said in the vote that nonblocking calls must go to the MPI
+ * library: to the first call that no rank can have started before this call has ended on it. */
 static void heed_callbacks(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
-    uint64_t from = task->number + (is_nonblocking(task) ? ss_comm_window(comm->core) : 1);
 
-    if (ss_call_callbacks(task->core) && (comm->native_from == 0 || from < comm->native_from))
-        comm->native_from = from;
+    if (ss_call_callbacks(task->core))
+        shim_queue_native_from(
+            &comm->queue, task->number + (is_nonblocking(task) ? ss_comm_window(comm->core) : 1));
 }
 
 /* Returns true if the call has nothing more to post in the MPI library on the private
@@ -182,7 +182,7 @@ static bool is_past(const struct shim_task *task)
  * same on all ranks. */
 static bool is_next_native(const struct shim_task *task)
 {
-    const struct shim_task *before = task->comm->queue;
+    const struct shim_task *before = task->comm->queue.first;
 
     while (before != task && is_past(before))
         before = before->next;
@@ -193,22 +193,23 @@ static bool is_the_librarys(const struct shim_task *task)
 {
     const struct shim_comm *comm = task->comm;
 
-    return is_nonblocking(task) && comm->state == SHIM_COMM_SERVED && comm->native_from > 0 &&
-           task->number >= comm->native_from;
+    return is_nonblocking(task) && comm->state == SHIM_COMM_SERVED && comm->queue.native_from > 0 &&
+           task->number >= comm->queue.native_from;
 }
 
-/* Sets comm->natively if no call waits for another from now on. */
+/* Sets native_now if no call waits for another from now on. */
 static void stop_waiting(struct shim_comm *comm)
 {
-    const struct shim_task *task = comm->queue;
+    struct shim_queue *queue = &comm->queue;
+    const struct shim_task *task = queue->first;
 
-    if (comm->state == SHIM_COMM_FAILED || comm->native_from == 0 ||
-        comm->calls + 1 < comm->native_from)
+    if (comm->state == SHIM_COMM_FAILED || queue->native_from == 0 ||
+        queue->calls + 1 < queue->native_from)
         return;
     while (task && is_past(task))
         task = task->next;
     if (!task)
-        atomic_store(&comm->natively, true);
+        atomic_store(&queue->native_now, true);
 }
 
 /* Returns true if the following windows, like all later calls, go to the MPI library without a
@@ -276,13 +277,13 @@ static void start_window(struct shim_task *task)
         task->site.buffer = shim_task_known_as(task);
         ss_comm_set_site(comm->core, &task->site);
     }
-    if (task == comm->queue) {
+    if (task == comm->queue.first) {
         ss_comm_begin_anew(comm->core);
         task->core = ss_comm_call(comm->core);
     } else {
         task->core = ss_comm_slot(comm->core);
     }
-    comm->started++;
+    comm->queue.started++;
     shim_task_set_stage(task, SHIM_TASK_CORE);
     take_status(task, shim_task_start_core(task));
 }
@@ -385,7 +386,7 @@ static bool may_step(const struct shim_task *task)
     struct shim_comm *comm = task->comm;
     enum shim_stage stage = shim_task_stage(task);
 
-    if (stage != SHIM_TASK_QUEUED || task == comm->queue)
+    if (stage != SHIM_TASK_QUEUED || task == comm->queue.first)
         return stage != SHIM_TASK_YOURS;
     if (is_the_librarys(task))
         return task->call.own ? shim_own_is_next(task) : is_next_native(task);
@@ -407,10 +408,11 @@ void shim_task_leave(const struct shim_left *left)
 
 bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
 {
+    struct shim_queue *queue = &comm->queue;
     bool moved = false;
     struct shim_task *task, **link, *before = NULL;
 
-    for (link = &comm->queue; (task = *link) && may_step(task);) {
+    for (link = &queue->first; (task = *link) && may_step(task);) {
         moved = step(task) || moved;
         if (shim_task_stage(task) == SHIM_TASK_QUEUED)
             break;
@@ -420,8 +422,8 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
             continue;
         }
         *link = task->next;
-        if (comm->queue_end == task)
-            comm->queue_end = before;
+        if (queue->last == task)
+            queue->last = before;
         if (task->call.own)
             shim_own_end(task);
         if (!task->blocking) { /* a blocking task belongs to its caller, which reads its stage */
@@ -432,7 +434,7 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
     if (task && shim.settings.merge > 0 && comm->core && never_joins(task))
         ss_comm_hurry(comm->core); /* it waits for the calls before it */
     stop_waiting(comm);
-    comm->stepped = shim_now();
+    queue->stepped = shim_now();
     return moved;
 }
 
@@ -444,7 +446,7 @@ static bool starts_alone(const struct shim_task *before, const struct shim_task 
 
     return before && shim_task_stage(before) == SHIM_TASK_CORE && comm->state == SHIM_COMM_SERVED &&
            !never_joins(task) && !shim_progress_refused() &&
-           shim_now() - comm->stepped < STEPPED_LATELY;
+           shim_now() - comm->queue.stepped < STEPPED_LATELY;
 }
 
 /* Steps a posted call as far as it gets without other ranks. */
@@ -462,7 +464,7 @@ static bool is_native_at_once(const struct shim_task *task)
     struct shim_comm *comm = task->comm;
 
     return comm->state == SHIM_COMM_PASSES ||
-           (comm->state == SHIM_COMM_SERVED && atomic_load(&comm->natively));
+           (comm->state == SHIM_COMM_SERVED && atomic_load(&comm->queue.native_now));
 }
 
 /* Its copies are waited for here, without the lock. */
@@ -478,6 +480,7 @@ static void fill_at_once(struct shim_task *task)
 void shim_task_post(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
+    struct shim_queue *queue = &comm->queue;
     struct shim_left left = {.finished = NULL};
     struct shim_task *before;
 
@@ -485,24 +488,24 @@ void shim_task_post(struct shim_task *task)
     if (task->environment)
         shim_progress_round_as(ss_fpenv_now());
     pthread_mutex_lock(&comm->lock);
-    task->number = ++comm->calls;
-    if (task->number == 1 && comm->at_creation) /* the program has named it since */
+    task->number = ++queue->calls;
+    if (task->number == 1 && comm->contact.at_creation) /* the program has named it since */
         shim_comm_read_name(comm);
-    if (task->call.own && (comm->native_from == 0 || task->number < comm->native_from))
-        comm->native_from = task->number; /* on all ranks, which make the same call */
-    task->polled = comm->polled;
+    if (task->call.own) /* on all ranks, which make the same call */
+        shim_queue_native_from(queue, task->number);
+    task->polled = queue->polled;
     if (!task->blocking) {
         if (shim.settings.merge > 0) /* held only if a thread of the shim steps it meanwhile */
             atomic_store(&task->awaited, shim_progress_refused());
-        comm->polled = true;
+        queue->polled = true;
         atomic_store(&shim.requests.made, true);
     }
-    before = comm->queue_end;
-    *(before ? &before->next : &comm->queue) = task;
-    comm->queue_end = task;
+    before = queue->last;
+    *(before ? &before->next : &queue->first) = task;
+    queue->last = task;
     if (!task->blocking) {
         if (is_native_at_once(task))
-            post_whole(task); /* comm->natively may have changed since the caller looked */
+            post_whole(task); /* native_now may have changed since the caller looked */
         shim_progress_enter(comm);
         if (!shim.requests.own_thread || !shim_progress_is_open())
             step_posted(before, task, &left);

@@ -45,9 +45,8 @@ struct shim_task {
     bool polled;             /* a nonblocking call was made on the communicator before */
     struct shim_place place; /* call site, MODE=topk */
     struct ss_call_site site;
-    uint64_t number;  /* number of the call on its communicator */
-    uint64_t started; /* comm->started when it went to the MPI library */
-    double begin;     /* time of the call, if a trace is wanted */
+    uint64_t number; /* number of the call on its communicator */
+    double begin;    /* time of the call, if a trace is wanted */
 
     atomic_int stage;     /* enum shim_stage */
     struct ss_call *core; /* core call in progress */
