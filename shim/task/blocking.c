@@ -104,7 +104,7 @@ int shim_task_run(struct shim_task *task)
     /* The thread that finished it has then taken it out of the queue. */
     pthread_mutex_lock(&task->comm->lock);
     pthread_mutex_unlock(&task->comm->lock);
-    if (task->environment)
+    if (task->posted.environment)
         shim_progress_round_as_before();
     shim_task_raise(task);
     return shim_task_code(task);

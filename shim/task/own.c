@@ -20,7 +20,7 @@ static bool needs_thread(const struct shim_task *task)
 {
     const enum shim_stage stage = shim_task_stage(task);
 
-    return stage != SHIM_TASK_DONE && !(stage == SHIM_TASK_NATIVE && task->whole);
+    return stage != SHIM_TASK_DONE && !(stage == SHIM_TASK_NATIVE && task->native.whole);
 }
 
 bool shim_own_is_next(const struct shim_task *task)
@@ -38,9 +38,9 @@ static void stop_waiting(struct shim_task *task)
 {
     struct freed *list = NULL, *next;
 
-    if (!task->waits)
+    if (task->own != SHIM_OWN_WAITS)
         return;
-    task->waits = false;
+    task->own = SHIM_OWN_IDLE;
     pthread_mutex_lock(&shim.requests.lock);
     if (atomic_fetch_sub(&shim.callbacks.own_waiting, 1) == 1) {
         list = freed;
@@ -56,9 +56,9 @@ static void stop_waiting(struct shim_task *task)
 
 static void post(struct shim_task *task)
 {
-    task->bars = true;
     shim_native_whole(task);
     stop_waiting(task);
+    task->own = SHIM_OWN_RUNS;
 }
 
 bool shim_own_try_post(struct shim_task *task)
@@ -78,9 +78,9 @@ void shim_own_post(struct shim_task *task)
 void shim_own_end(struct shim_task *task)
 {
     stop_waiting(task); /* it has failed before its post */
-    if (task->bars)
+    if (task->own == SHIM_OWN_RUNS)
         shim_progress_unbar();
-    task->bars = false;
+    task->own = SHIM_OWN_IDLE;
 }
 
 bool shim_own_is_at_once(struct shim_comm *comm)
@@ -107,7 +107,7 @@ bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, void *
 
     if (!task)
         return false;
-    task->waits = true;
+    task->own = SHIM_OWN_WAITS;
     pthread_mutex_lock(&shim.requests.lock);
     atomic_fetch_add(&shim.callbacks.own_waiting, 1);
     pthread_mutex_unlock(&shim.requests.lock);
@@ -135,9 +135,10 @@ bool shim_own_adopt(const struct shim_call *call, void *request)
         shim_comm_put(c);
         return false;
     }
-    task->native = native;
-    task->environment = false; /* it needs none: threads of the shim stay out */
-    task->whole = task->bars = true;
+    task->native.request = native;
+    task->posted.environment = false; /* it needs none: threads of the shim stay out */
+    task->native.whole = true;
+    task->own = SHIM_OWN_RUNS;
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
     c->queue.first = c->queue.last = task;
     c->queue.listed = true;
