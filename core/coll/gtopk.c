@@ -186,7 +186,7 @@ static int start(struct ss_coll *c)
         return SS_ERR_MEMORY;
     s->received.capacity = limit;
     c->claims.own_error = NULL; /* the own stream itself is not rounded */
-    if (c->own.nnz > 0) { /* an empty stream has no memory */
+    if (c->own.nnz > 0) {       /* an empty stream has no memory */
         memcpy(s->current.idx, c->own.idx, c->own.nnz * sizeof *c->own.idx);
         memcpy(s->current.val, c->own.val, c->own.nnz * c->x.esize);
     }

@@ -163,8 +163,8 @@ static bool has_the_clock(const struct shim_comm *c)
 /* All ranks decide alike, whichever communicator is their first. */
 void shim_clock_meet(const struct shim_comm *c)
 {
-    if (!c->agreed[SHIM_MEET_TRACE] || c->size != shim.process.ranks || !c->within_world ||
-        !has_the_clock(c))
+    if (!c->contact.agreed[SHIM_MEET_TRACE] || c->size != shim.process.ranks ||
+        !c->contact.within_world || !has_the_clock(c))
         return;
     measure(c, 1);
     shim.hooks.clock_known(); /* also for a job that is killed later */
@@ -181,7 +181,7 @@ void shim_clock_part(void)
     c = shim_comm_get((uintptr_t)MPI_COMM_WORLD);
 
     ss_fpenv_enter_full(&saved);
-    if (c && c->state == SHIM_COMM_SERVED && c->agreed[SHIM_MEET_TRACE] &&
+    if (c && c->state == SHIM_COMM_SERVED && c->contact.agreed[SHIM_MEET_TRACE] &&
         shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS && ended(&request, PATIENCE_AT_END))
         measure(c, SHIM_CLOCK_SAMPLES);
     ss_fpenv_leave_full(&saved);

@@ -30,10 +30,11 @@ static struct shim_comm **find(MPI_Comm comm, bool own)
 {
     struct shim_comm **link = &shim.table.buckets[shim_bucket_of((uintptr_t)comm)];
 
-    for (; *link; link = &(*link)->next) {
-        bool mine = (*link)->freeing && pthread_equal((*link)->freer, pthread_self());
+    for (; *link; link = &(*link)->in_table.next) {
+        bool mine =
+            (*link)->in_table.freeing && pthread_equal((*link)->in_table.freer, pthread_self());
 
-        if ((*link)->handle == comm && (mine || !(own || (*link)->freeing)))
+        if ((*link)->handle == comm && (mine || !(own || (*link)->in_table.freeing)))
             break;
     }
     return link;
@@ -46,7 +47,7 @@ struct shim_comm *shim_comm_get(uintptr_t handle)
     pthread_mutex_lock(&shim.table.lock);
     c = *find((MPI_Comm)handle, false);
     if (c)
-        c->refs++;
+        c->in_table.refs++;
     pthread_mutex_unlock(&shim.table.lock);
     return c;
 }
@@ -57,8 +58,8 @@ static void note_bucket(size_t bucket)
     const struct shim_comm *c = shim.table.buckets[bucket];
     uint64_t content = c ? SHIM_MIXED : 0;
 
-    if (c && !c->next && !c->freeing && c->size > 0 && c->size >> SHIM_RANKS_BITS == 0 &&
-        (uintptr_t)c->handle >> (64 - SHIM_RANKS_BITS) == 0)
+    if (c && !c->in_table.next && !c->in_table.freeing && c->size > 0 &&
+        c->size >> SHIM_RANKS_BITS == 0 && (uintptr_t)c->handle >> (64 - SHIM_RANKS_BITS) == 0)
         content = (uint64_t)(uintptr_t)c->handle << SHIM_RANKS_BITS | (uint64_t)c->size;
     atomic_store_explicit(&shim.table.content[bucket], content, memory_order_relaxed);
 }
@@ -80,13 +81,13 @@ void shim_comm_insert(struct shim_comm *c)
     struct shim_comm **bucket = &shim.table.buckets[shim_bucket_of((uintptr_t)c->handle)];
 
     pthread_mutex_lock(&shim.table.lock);
-    c->freeing = shim_comm_is_going((uintptr_t)c->handle); /* in a callback of that call */
-    c->freer = pthread_self();
-    c->next = *bucket;
+    c->in_table.freeing = shim_comm_is_going((uintptr_t)c->handle); /* in a callback of that call */
+    c->in_table.freer = pthread_self();
+    c->in_table.next = *bucket;
     *bucket = c;
     note_bucket(shim_bucket_of((uintptr_t)c->handle));
     shim.table.known++;
-    c->number = shim.table.contacts++;
+    c->in_table.number = shim.table.contacts++;
     pthread_mutex_unlock(&shim.table.lock);
 }
 
@@ -94,7 +95,8 @@ static int by_number(const void *a, const void *b)
 {
     const struct shim_comm *const *x = a, *const *y = b;
 
-    return ((*x)->number > (*y)->number) - ((*x)->number < (*y)->number);
+    return ((*x)->in_table.number > (*y)->in_table.number) -
+           ((*x)->in_table.number < (*y)->in_table.number);
 }
 
 size_t shim_comm_all(struct shim_comm ***list)
@@ -109,8 +111,8 @@ size_t shim_comm_all(struct shim_comm ***list)
         return 0;
     pthread_mutex_lock(&shim.table.lock);
     for (size_t b = 0; b < SHIM_BUCKETS; b++)
-        for (struct shim_comm *c = shim.table.buckets[b]; c && n < room; c = c->next) {
-            c->refs++;
+        for (struct shim_comm *c = shim.table.buckets[b]; c && n < room; c = c->in_table.next) {
+            c->in_table.refs++;
             (*list)[n++] = c;
         }
     pthread_mutex_unlock(&shim.table.lock);
@@ -124,7 +126,15 @@ static bool close_rounds(struct shim_comm *c)
         shim_partial_settle(c);
         ss_comm_close_rounds(c->core);
     }
-    return shim_partial_unequip(c);
+    return shim_partial_unequip(&c->rounds);
+}
+
+static void free_hosts(struct shim_hosts *hosts, int size)
+{
+    ss_layout_free(hosts->layout);
+    ss_peers_free(hosts->peers);
+    shim_shared_free(&hosts->shared, size);
+    *hosts = (struct shim_hosts){.layout = NULL};
 }
 
 void shim_comm_release(struct shim_comm *c)
@@ -138,28 +148,22 @@ void shim_comm_release(struct shim_comm *c)
     }
     if (c->core && shim_report_is_due())
         ss_comm_book_tensors(c->core, true);
-    if (c->rounds_open)
+    if (c->rounds.open)
         idle = close_rounds(c);
-    if (c->transport_open)
-        idle = shim_transport_close(&c->transport) && idle;
+    idle = shim_transport_close(&c->transport) && idle;
     if (c->core && idle)
         ss_comm_free(c->core);
-    ss_layout_free(c->layout);
-    ss_peers_free(c->peers);
-    shim_shared_free(c);
+    free_hosts(&c->hosts, c->size);
     if (c->private != MPI_COMM_NULL)
         shim_real.Comm_free(&c->private);
-    if (c->private_rounds != MPI_COMM_NULL)
-        shim_real.Comm_free(&c->private_rounds);
+    if (c->rounds.comm != MPI_COMM_NULL)
+        shim_real.Comm_free(&c->rounds.comm);
     if (c->group != MPI_GROUP_NULL)
         shim_real.Group_free(&c->group);
     if (c->reserved)
         atomic_fetch_sub(c->reserved, 1);
     c->reserved = NULL;
     c->core = NULL;
-    c->layout = NULL;
-    c->peers = NULL;
-    c->transport_open = false;
 }
 
 struct shim_comm *shim_comm_allocate(void)
@@ -170,13 +174,13 @@ struct shim_comm *shim_comm_allocate(void)
         if (!atomic_exchange(&shim.table.spare_used[i], true)) {
             c = &spares[i];
             memset(c, 0, sizeof *c);
-            c->spare = true;
+            c->in_table.spare = true;
         }
     if (!c)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
-    c->private = c->private_rounds = MPI_COMM_NULL;
-    c->meeting = MPI_REQUEST_NULL;
+    c->private = c->rounds.comm = MPI_COMM_NULL;
+    c->contact.request = MPI_REQUEST_NULL;
     c->group = MPI_GROUP_NULL;
     c->follows = atomic_load(&shim.table.residuals_freed);
     return c;
@@ -185,10 +189,10 @@ struct shim_comm *shim_comm_allocate(void)
 static void discard(struct shim_comm *c)
 {
     shim_comm_release(c);
-    if (c->meeting != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED)
+    if (c->contact.request != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED)
         return; /* a request of this library may still write to it */
     pthread_mutex_destroy(&c->lock);
-    if (c->spare)
+    if (c->in_table.spare)
         atomic_store(&shim.table.spare_used[c - spares], false);
     else
         free(c);
@@ -200,7 +204,7 @@ static struct shim_comm *unreference(struct shim_comm *c)
     bool last;
 
     pthread_mutex_lock(&shim.table.lock);
-    last = --c->refs == 0;
+    last = --c->in_table.refs == 0;
     pthread_mutex_unlock(&shim.table.lock);
     return last ? c : NULL;
 }
@@ -213,8 +217,8 @@ void shim_comm_put(struct shim_comm *c)
 
 static void push(_Atomic(struct shim_comm *) *list, struct shim_comm *c)
 {
-    c->next = atomic_load(list);
-    while (!atomic_compare_exchange_weak(list, &c->next, c))
+    c->in_table.next = atomic_load(list);
+    while (!atomic_compare_exchange_weak(list, &c->in_table.next, c))
         ;
 }
 
@@ -230,7 +234,7 @@ void shim_comm_sweep(void)
     struct shim_comm *c = atomic_exchange(&shim.table.dropped, NULL);
 
     while (c) {
-        struct shim_comm *next = c->next;
+        struct shim_comm *next = c->in_table.next;
 
         discard(c);
         c = next;
@@ -245,7 +249,7 @@ static struct shim_comm *take_out(MPI_Comm comm, bool own, bool *empty)
     link = find(comm, own);
     c = *link;
     if (c) {
-        *link = c->next;
+        *link = c->in_table.next;
         note_bucket(shim_bucket_of((uintptr_t)comm));
         shim.table.known--;
     }
@@ -387,8 +391,8 @@ struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer)
     freeing_now = handle;
     if (c) {
         pthread_mutex_lock(&shim.table.lock);
-        c->freeing = true;
-        c->freer = pthread_self();
+        c->in_table.freeing = true;
+        c->in_table.freer = pthread_self();
         note_bucket(shim_bucket_of(handle));
         pthread_mutex_unlock(&shim.table.lock);
     }
@@ -405,7 +409,7 @@ static void keep(MPI_Comm comm)
     pthread_mutex_lock(&shim.table.lock);
     c = *find(comm, true);
     if (c) {
-        c->freeing = false;
+        c->in_table.freeing = false;
         note_bucket(shim_bucket_of((uintptr_t)comm));
     }
     pthread_mutex_unlock(&shim.table.lock);
@@ -427,17 +431,15 @@ void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, 
 /* Frees memory without an MPI call. The buffers of messages that have not ended stay. */
 static void bury(struct shim_comm *c)
 {
-    if (c->meeting != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED || c->transport.count > 0 ||
-        c->rounds.count > 0)
+    if (c->contact.request != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED ||
+        c->transport.count > 0 || c->rounds.transport.count > 0)
         return;
     ss_comm_free(c->core);
-    ss_layout_free(c->layout);
-    ss_peers_free(c->peers);
-    shim_shared_free(c);
+    free_hosts(&c->hosts, c->size);
     shim_transport_free(&c->transport);
-    shim_transport_free(&c->rounds);
+    shim_transport_free(&c->rounds.transport);
     pthread_mutex_destroy(&c->lock);
-    if (!c->spare)
+    if (!c->in_table.spare)
         free(c);
 }
 
@@ -449,7 +451,7 @@ void shim_comm_bury(void)
     if (c)
         push(&shim.table.ended, c);
     for (c = atomic_exchange(&shim.table.ended, NULL); c; c = next) {
-        next = c->next;
+        next = c->in_table.next;
         if (shim_list_remove(SHIM_PARTIAL, c))
             unreference(c);
         if (unreference(c))
@@ -489,9 +491,10 @@ static size_t all_served(struct shim_comm *list[MOST_SERVED])
 
     pthread_mutex_lock(&shim.table.lock);
     for (size_t b = 0; b < SHIM_BUCKETS; b++)
-        for (struct shim_comm *c = shim.table.buckets[b]; c && n < MOST_SERVED; c = c->next)
+        for (struct shim_comm *c = shim.table.buckets[b]; c && n < MOST_SERVED;
+             c = c->in_table.next)
             if (c->state == SHIM_COMM_SERVED) {
-                c->refs++;
+                c->in_table.refs++;
                 list[n++] = c;
             }
     pthread_mutex_unlock(&shim.table.lock);
@@ -526,7 +529,7 @@ void shim_comm_close_all(void)
         note_bucket(i);
         pthread_mutex_unlock(&shim.table.lock);
         while (c) {
-            struct shim_comm *next = c->next;
+            struct shim_comm *next = c->in_table.next;
 
             shim_comm_put(c);
             c = next;

@@ -47,63 +47,92 @@ enum { SHIM_SHARED = 32 };
  * and as many that were agreed on in a blocking call. MPICH has about 2044 communicators per
  * process. */
 enum { SHIM_PRIVATES = 64 };
-struct shim_comm {
-    struct shim_comm *next; /* in the bucket, or in the list of dropped entries */
-    MPI_Comm handle;        /* handle of the application */
-    unsigned
-        refs; /* under the lock of the table: one for the table, one for each call in progress */
-    _Atomic(enum shim_communicator) state; /* changes under `lock`; `status` is set before FAILED */
-    uint64_t number;                       /* order of first contact */
 
-    /* The fields below, core and transport are under `lock`. */
-    pthread_mutex_t lock;
-    uint64_t calls;                      /* eligible calls so far, including the first contact */
-    uint64_t started;                    /* core calls started */
-    struct shim_task *queue, *queue_end; /* started tasks come first */
-    double stepped;                      /* time when all of it was last stepped */
-    bool polled;                         /* a nonblocking call was made */
-    bool listed;                         /* in the list of active communicators */
-    bool nonblocking;                    /* all ranks take nonblocking calls over */
-    bool same_settings;                  /* SERVED: all ranks have the same options */
+/* The entry's part in the table and the lists. Owned by shim/comm/comm.c and lists.c, under the
+ * lock of the table. */
+struct shim_in_table {
+    struct shim_comm *next; /* in the bucket, or in the list of dropped entries */
+    struct shim_comm *next_in[SHIM_LISTS];
+    unsigned refs;   /* one for the table, one for each list and each call in progress */
+    uint64_t number; /* order of first contact */
+    /* `freer` is in MPI_Comm_free, and another thread may get the handle for a new communicator */
+    bool freeing;
+    pthread_t freer;
+    bool spare; /* one of the static entries, never freed; does not change */
+};
+
+/* What the ranks exchange at first contact. Written by shim/comm/contact.c before the entry is in
+ * the table, and read by all; only `created` changes later. */
+struct shim_contact {
+    bool at_creation;  /* made where the program made the communicator */
+    bool within_world; /* all ranks are in MPI_COMM_WORLD */
+    /* `request` may outlive the call and writes to `agreed` */
+    MPI_Request request;
+    long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
+    long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
+    bool same_settings; /* all ranks have the same options */
+    /* communicators that the program has made from it and from its ancestors, equal on its ranks */
+    atomic_uint created;
+};
+
+/* The hosts of the ranks, and what the ranks of a host share. Set at first contact (contact.c,
+ * peers.c, shared.c), and read by core. */
+struct shim_hosts {
+    struct ss_layout *layout;
+    struct ss_peers *peers;  /* NULL: ranks do not read each other's memory */
+    struct ss_shared shared; /* memory that all ranks share; zero: none */
+};
+
+/* What partial calls need. Owned by shim/comm/partial_calls.c; after the first contact under the
+ * communicator's lock. */
+struct shim_rounds {
+    MPI_Comm comm; /* a second private communicator */
+    struct shim_transport transport;
+    bool open; /* there is a transport, which counts as one of the SHIM_PRIVATES */
+};
+
+/* The calls of a communicator, under its lock. Owned by shim/task; shim/entry/act.c counts the
+ * calls that pass, shim/comm/progress.c lists communicators with calls in progress. */
+struct shim_queue {
+    struct shim_task *first, *last; /* started tasks come first */
+    uint64_t calls;                 /* eligible calls so far, including the first contact */
+    uint64_t started;               /* core calls started */
+    double stepped;                 /* time when all of it was last stepped */
+    bool polled;                    /* a nonblocking call was made */
+    bool listed;                    /* in the list of active communicators */
     /* Number of the call from which nonblocking calls go to the MPI library, on the private
      * communicator, behind those taken over, since a rank has callbacks (shim/entry/callbacks.h).
      * 0: they are taken over. */
     uint64_t native_from;
-    atomic_bool natively; /* the next call is such a call, and no taken-over call is waiting */
-    atomic_bool freed;    /* the application has freed it */
-    /* under the lock of the table: `freer` is in MPI_Comm_free, and another thread may get the
-     * handle for a new communicator */
-    bool freeing;
-    pthread_t freer;
+    /* The next call is such a call, and no taken-over call is waiting. Read without the lock. */
+    atomic_bool native_now;
+};
 
-    int status;       /* FAILED: status < 0 */
-    char failed[400]; /* text of the last call that core has ended with an error */
+struct shim_comm {
+    struct shim_in_table in_table;
+    MPI_Comm handle; /* handle of the application */
     int rank;
     int size;
     char name[64]; /* MPI name, shortened */
-
-    MPI_Comm private, private_rounds; /* private_rounds is for partial calls alone */
-    struct shim_transport transport, rounds;
-    struct ss_comm *core;
-    struct ss_layout *layout; /* hosts of the ranks */
-    struct ss_peers *peers;   /* the core's; NULL: ranks do not read each other's memory */
-    struct ss_shared shared;  /* memory that all ranks share; zero: none */
-    bool transport_open, rounds_open;
-    struct shim_comm *next_in[SHIM_LISTS]; /* under the lock of the table */
-    bool costs_logged;                     /* DEBUG=info has logged the costs */
-    bool costs_kept;
-    atomic_int *reserved; /* counts here as one of the SHIM_PRIVATES; NULL: does not count */
-    bool at_creation;     /* the first contact was made where the program made it */
-    /* communicators that the program has made from it and from its ancestors, equal on its ranks */
-    atomic_uint created;
-    bool follows;      /* made after a communicator with residuals was freed */
-    bool spare;        /* one of the static entries, never freed */
-    bool within_world; /* all ranks are in MPI_COMM_WORLD */
     MPI_Group group;
-    MPI_Request meeting; /* may outlive the call */
-    struct ss_costs costs;
-    long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
-    long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
+
+    _Atomic(enum shim_communicator) state; /* changes under `lock`; `status` is set before FAILED */
+    int status;                            /* FAILED: status < 0 */
+    char failed[400];  /* text of the last call that core has ended with an error; under `lock` */
+    atomic_bool freed; /* the application has freed it */
+    pthread_mutex_t lock; /* guards the queue, core and the transports */
+    struct shim_queue queue;
+
+    MPI_Comm private;
+    struct shim_transport transport; /* on it */
+    struct ss_comm *core;
+    struct shim_rounds rounds;
+    struct shim_hosts hosts;
+    struct shim_contact contact;
+    atomic_int *reserved; /* counts here as one of the SHIM_PRIVATES; NULL: does not count */
+    bool follows;         /* made after a communicator with residuals was freed */
+    bool costs_logged;    /* DEBUG=info has logged the costs at first contact */
+    bool costs_kept;      /* shim/comm/group_costs.c has them */
 };
 
 /* Writes the names and this rank's values of the options that differ between the ranks. */

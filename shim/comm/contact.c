@@ -27,11 +27,11 @@ enum { CREATE_TAG = 0x5353 };
 static int explain_wait(const struct shim_comm *c, double waited, char *text, size_t size)
 {
     return snprintf(text, size,
-                    c->at_creation ? WAITED
+                    c->contact.at_creation ? WAITED
                         "the call that made it; is the library preloaded on every rank, with "
                         "the same SPARSESHIM_MODE, SPARSESHIM_REGISTER, SPARSESHIM_PROGRESS "
                         "and SPARSESHIM_DISABLE?%s"
-                                   : WAITED
+                                           : WAITED
                         "its first eligible call; is the library preloaded on every rank, "
                         "with the same SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and "
                         "SPARSESHIM_DISABLE, and do all ranks call the same collective with "
@@ -90,7 +90,7 @@ int shim_comm_assemble(struct shim_comm *c)
     MPI_Request request = 0;
     int status = SS_OK;
 
-    if (!c->agreed[SHIM_MEET_TIMEOUT])
+    if (!c->contact.agreed[SHIM_MEET_TIMEOUT])
         return SS_OK;
     for (int i = 0; i < 2 && status == SS_OK; i++)
         status = shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS ? await(c, &request, false)
@@ -113,50 +113,67 @@ static long long number_of(const struct shim_comm *c)
 }
 
 /* Posts the reduction of all ranks' proposals. */
-static int post_meeting(struct shim_comm *c, bool ok)
+static int post_meeting(struct shim_comm *c, bool knows_costs, bool ok)
 {
+    long long *proposal = c->contact.proposal;
     uint64_t hashes[SHIM_SHARED];
     size_t rows[SHIM_SHARED];
 
-    c->proposal[SHIM_MEET_OK] = ok && !shim.process.left_out;
-    c->proposal[SHIM_MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
-    c->proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
-    c->proposal[SHIM_MEET_COSTS] = c->costs.known;
-    c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
-    c->proposal[SHIM_MEET_NONBLOCKING] = shim.requests.taken && !atomic_load(&shim.callbacks.any);
-    c->proposal[SHIM_MEET_QUORUM] = c->rounds_open && !atomic_load(&shim.callbacks.any);
-    c->proposal[SHIM_MEET_TRACE] = shim_clock_is_wanted();
-    c->proposal[SHIM_MEET_NUMBER] = number_of(c);
+    proposal[SHIM_MEET_OK] = ok && !shim.process.left_out;
+    proposal[SHIM_MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
+    proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
+    proposal[SHIM_MEET_COSTS] = knows_costs;
+    proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
+    proposal[SHIM_MEET_NONBLOCKING] = shim.requests.taken && !atomic_load(&shim.callbacks.any);
+    proposal[SHIM_MEET_QUORUM] = c->rounds.open && !atomic_load(&shim.callbacks.any);
+    proposal[SHIM_MEET_TRACE] = shim_clock_is_wanted();
+    proposal[SHIM_MEET_NUMBER] = number_of(c);
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
     for (size_t i = 0; i < shared; i++) {
-        c->proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
-        c->proposal[SHIM_MEETING + 2 * i + 1] = -(long long)hashes[i];
+        proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
+        proposal[SHIM_MEETING + 2 * i + 1] = -(long long)hashes[i];
     }
     /* All versions send the same number of entries, so that another version is recognised instead
      * of truncated. */
-    return shim_real.Iallreduce(c->proposal, c->agreed, SHIM_MEETING + 2 * SHIM_SHARED,
-                                MPI_LONG_LONG, MPI_MIN, c->handle, &c->meeting);
+    return shim_real.Iallreduce(proposal, c->contact.agreed, SHIM_MEETING + 2 * SHIM_SHARED,
+                                MPI_LONG_LONG, MPI_MIN, c->handle, &c->contact.request);
 }
 
-static bool accepted(const struct shim_comm *c)
+static bool accepted(const long long *agreed)
 {
-    return c->agreed[SHIM_MEET_OK] &&
-           c->agreed[SHIM_MEET_PROTOCOL_MIN] == -c->agreed[SHIM_MEET_PROTOCOL_MAX];
+    return agreed[SHIM_MEET_OK] &&
+           agreed[SHIM_MEET_PROTOCOL_MIN] == -agreed[SHIM_MEET_PROTOCOL_MAX];
+}
+
+/* Returns true if all ranks have the same value of option `i`. */
+static bool is_same(const long long *agreed, size_t i)
+{
+    return agreed[SHIM_MEETING + 2 * i] == -agreed[SHIM_MEETING + 2 * i + 1];
+}
+
+static bool are_same(const long long *agreed)
+{
+    for (size_t i = 0; i < SHIM_SHARED; i++)
+        if (!is_same(agreed, i))
+            return false;
+    return true;
 }
 
 /* Meets all ranks and combines what each knows alone: memory, attribute, costs, settings. Polls,
  * because a rank without the library never comes. Returns SS_OK, SS_ERR_PEER if a rank cannot
  * serve, SS_ERR_TIMEOUT or SS_ERR_TRANSPORT. */
-static int meet(struct shim_comm *c, bool ok)
+static int meet(struct shim_comm *c, bool knows_costs, bool ok)
 {
+    struct shim_contact *contact = &c->contact;
     int status;
 
-    if (post_meeting(c, ok) != MPI_SUCCESS)
+    if (post_meeting(c, knows_costs, ok) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
-    status = await(c, &c->meeting, true);
+    status = await(c, &contact->request, true);
     if (status != SS_OK)
         return status;
-    return accepted(c) ? SS_OK : SS_ERR_PEER;
+    contact->same_settings = are_same(contact->agreed);
+    return accepted(contact->agreed) ? SS_OK : SS_ERR_PEER;
 }
 
 /* Writes a row as "SPARSESHIM_SEED (1 on rank 0)"; the index behind the table is the policy. */
@@ -181,7 +198,7 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
 
     text[0] = '\0';
     for (size_t i = 0; i < shared && length < size; i++) {
-        if (c->agreed[SHIM_MEETING + 2 * i] == -c->agreed[SHIM_MEETING + 2 * i + 1])
+        if (is_same(c->contact.agreed, i))
             continue;
         if (length > 0)
             length += (size_t)snprintf(text + length, size - length, ", ");
@@ -200,11 +217,11 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     char tag[64];
     int err;
 
-    snprintf(tag, sizeof tag, "sparseshim-%llx%s", (unsigned long long)c->agreed[SHIM_MEET_NUMBER],
-             suffix);
+    snprintf(tag, sizeof tag, "sparseshim-%llx%s",
+             (unsigned long long)c->contact.agreed[SHIM_MEET_NUMBER], suffix);
     if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
         err = shim_real.Comm_create(c->handle, c->group, &made);
-    else if (c->within_world && shim_real_create_from_group)
+    else if (c->contact.within_world && shim_real_create_from_group)
         err = shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
     else
         err = shim_real.Comm_create_group(c->handle, c->group, create_tag, &made);
@@ -213,16 +230,6 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     if (made != MPI_COMM_NULL)
         shim_real.Comm_set_errhandler(made, MPI_ERRORS_RETURN);
     return made;
-}
-
-static bool is_same(const struct shim_comm *c)
-{
-    const long long *agreed = &c->agreed[SHIM_MEETING];
-
-    for (size_t i = 0; i < SHIM_SHARED; i++)
-        if (agreed[2 * i] != -agreed[2 * i + 1])
-            return false;
-    return true;
 }
 
 uint64_t shim_comm_host(int rank)
@@ -238,14 +245,14 @@ uint64_t shim_comm_host(int rank)
  * may never be used, and takes none. */
 static bool wants_shared_memory(const struct shim_comm *c)
 {
-    return is_same(c) && shim.settings.aggregation != SS_AGGREGATION_OFF &&
-           !shim.settings.observe && (!c->at_creation || c->handle == MPI_COMM_WORLD);
+    return c->contact.same_settings && shim.settings.aggregation != SS_AGGREGATION_OFF &&
+           !shim.settings.observe && (!c->contact.at_creation || c->handle == MPI_COMM_WORLD);
 }
 
 /* Finds out which ranks share a host, once all ranks have made the private communicator. */
 static bool find_hosts(struct shim_comm *c)
 {
-    struct ss_layout *l = c->layout;
+    struct ss_layout *l = c->hosts.layout;
     const uint64_t own = shim_comm_host(c->rank);
 
     if (shim_real.Allgather(&own, 1, MPI_UINT64_T, l->ids, 1, MPI_UINT64_T, c->private) !=
@@ -255,7 +262,7 @@ static bool find_hosts(struct shim_comm *c)
     ss_comm_set_layout(c->core, l);
     if (l->hosts == 1 && wants_shared_memory(c))
         shim_shared_meet(c);
-    if (is_same(c) && ss_comm_wants_peers(c->core))
+    if (c->contact.same_settings && ss_comm_wants_peers(c->core))
         shim_peers_meet(c);
     return true;
 }
@@ -264,8 +271,8 @@ static bool find_hosts(struct shim_comm *c)
 static bool make_private(struct shim_comm *c)
 {
     c->private = make_one(c, "", CREATE_TAG);
-    if (c->private != MPI_COMM_NULL && c->agreed[SHIM_MEET_QUORUM])
-        c->private_rounds = make_one(c, "-rounds", CREATE_TAG + 1);
+    if (c->private != MPI_COMM_NULL && c->contact.agreed[SHIM_MEET_QUORUM])
+        c->rounds.comm = make_one(c, "-rounds", CREATE_TAG + 1);
     return c->private != MPI_COMM_NULL && find_hosts(c);
 }
 
@@ -286,14 +293,12 @@ static void tell_met(const struct shim_comm *c)
 }
 
 /* Opens the private communicator for calls. */
-static void open_private(struct shim_comm *c)
+static void open_private(struct shim_comm *c, struct ss_costs costs)
 {
     shim_transport_use(&c->transport, c->private);
-    if (c->agreed[SHIM_MEET_COSTS])
-        ss_comm_set_costs(c->core, c->costs);
-    c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
-    c->same_settings = is_same(c);
-    if (!c->same_settings)
+    if (c->contact.agreed[SHIM_MEET_COSTS])
+        ss_comm_set_costs(c->core, costs);
+    if (!c->contact.same_settings)
         ss_comm_differs(c->core);
     c->costs_logged = ss_comm_costs(c->core).known;
     shim_partial_open(c);
@@ -303,41 +308,40 @@ static void open_private(struct shim_comm *c)
 /* Counts a private communicator of this process. Returns false if there are too many. */
 static bool reserve(struct shim_comm *c)
 {
-    c->reserved = c->at_creation ? &shim.table.privates_at_creation : &shim.table.privates;
+    c->reserved = c->contact.at_creation ? &shim.table.privates_at_creation : &shim.table.privates;
     return atomic_fetch_add(c->reserved, 1) < SHIM_PRIVATES;
 }
 
 /* Creates transport and core. Returns true if this rank can serve. */
 static bool equip(struct shim_comm *c, bool ok)
 {
-    c->costs = shim_costs_of(c->handle);
     ok = reserve(c) && ok && shim_comm_proves_abi();
     if (ok && shim.requests.partial)
         shim_partial_equip(c);
     if (ok) {
         ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
-        c->transport_open = true;
         c->core =
             ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
-        c->layout = ss_layout_create(c->size);
-        if (!c->core || !c->layout)
+        c->hosts.layout = ss_layout_create(c->size);
+        if (!c->core || !c->hosts.layout)
             shim_comm_give_back();
         else
-            c->layout->slice_least = cfg_forced(shim.cfg)->slice;
+            c->hosts.layout->slice_least = cfg_forced(shim.cfg)->slice;
     }
-    return ok && c->core && c->layout;
+    return ok && c->core && c->hosts.layout;
 }
 
 static int establish(struct shim_comm *c, bool ok)
 {
-    int status = meet(c, equip(c, ok));
+    const struct ss_costs costs = shim_costs_of(c->handle);
+    int status = meet(c, costs.known, equip(c, ok));
 
     if (status == SS_OK && !make_private(c))
         status = SS_ERR_PEER;
     if (status == SS_OK)
         shim_clock_meet(c);
     if (status == SS_OK)
-        open_private(c);
+        open_private(c, costs);
     else
         shim_comm_release(c);
     return status;
@@ -368,9 +372,10 @@ static bool examine(struct shim_comm *c)
         c->group = MPI_GROUP_NULL;
         return false;
     }
-    c->within_world = shim.process.sessions || c->handle == MPI_COMM_WORLD ||
-                      shim_comm_within_world(c->group, c->size);
-    if (!c->within_world && (c->at_creation || shim_abi.kind == SHIM_ABI_OPEN_MPI)) {
+    c->contact.within_world = shim.process.sessions || c->handle == MPI_COMM_WORLD ||
+                              shim_comm_within_world(c->group, c->size);
+    if (!c->contact.within_world &&
+        (c->contact.at_creation || shim_abi.kind == SHIM_ABI_OPEN_MPI)) {
         shim_real.Group_free(&c->group);
         return false;
     }
@@ -391,12 +396,12 @@ static int refuse_for_memory(uintptr_t handle)
 /* Logs a refusal on the first rank, and on a rank that cannot serve. */
 static void tell_refused(const struct shim_comm *c)
 {
-    if (c->rank != 0 && c->proposal[SHIM_MEET_OK])
+    if (c->rank != 0 && c->contact.proposal[SHIM_MEET_OK])
         return;
     shim_say(CFG_DEBUG_INFO,
              "communicator \"%s\": not every rank can serve it (too many communicators, memory, "
              "PROGRAMS); its %scalls pass through",
-             c->name, c->at_creation ? "nonblocking " : "");
+             c->name, c->contact.at_creation ? "nonblocking " : "");
 }
 
 int shim_comm_raise_settings(uintptr_t handle)
@@ -418,7 +423,7 @@ static struct shim_comm *make_passing(uintptr_t handle)
     if (!c)
         return NULL;
     c->handle = (MPI_Comm)handle;
-    c->refs = 1;
+    c->in_table.refs = 1;
     c->state = SHIM_COMM_PASSES;
     return c;
 }
@@ -428,8 +433,8 @@ static int make_contact(struct shim_comm *c, bool willing)
 {
     const bool attached = shim_comm_attach(c->handle);
     /* Inside MPI_Finalize, MPICH 4.0.2 waits for ever when it makes a communicator. */
-    const bool ok = willing && attached && !atomic_load(&shim.problems.objects) && !c->spare &&
-                    !atomic_load(&shim.process.finalizing);
+    const bool ok = willing && attached && !atomic_load(&shim.problems.objects) &&
+                    !c->in_table.spare && !atomic_load(&shim.process.finalizing);
     char text[700];
 
     c->status = examine(c) ? establish(c, ok) : SS_ERR_PEER;
@@ -439,7 +444,7 @@ static int make_contact(struct shim_comm *c, bool willing)
         c->state = SHIM_COMM_FAILED;
     else if (c->size > 1 && willing)
         tell_refused(c);
-    if (c->at_creation && c->state == SHIM_COMM_PASSES && c->size > 1)
+    if (c->contact.at_creation && c->state == SHIM_COMM_PASSES && c->size > 1)
         c->state = SHIM_COMM_LATER;
     shim_comm_insert(c);
     if (c->state != SHIM_COMM_FAILED)
@@ -468,10 +473,10 @@ int shim_comm_contact(uintptr_t handle)
 bool shim_comm_count_creation(uintptr_t parent, unsigned *number)
 {
     struct shim_comm *c = shim_comm_get(parent);
-    const bool known = c && c->at_creation;
+    const bool known = c && c->contact.at_creation;
 
     if (known)
-        *number = atomic_fetch_add(&c->created, 1) + 1;
+        *number = atomic_fetch_add(&c->contact.created, 1) + 1;
     if (c)
         shim_comm_put(c);
     return known && *number <= SHIM_CREATIONS;
@@ -486,8 +491,8 @@ int shim_comm_contact_at_creation(uintptr_t handle, unsigned number, bool willin
     c = make_passing(handle);
     if (!c)
         return refuse_for_memory(handle);
-    c->at_creation = true;
-    atomic_store(&c->created, number);
+    c->contact.at_creation = true;
+    atomic_store(&c->contact.created, number);
     return make_contact(c, willing);
 }
 

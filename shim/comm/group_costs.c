@@ -43,13 +43,12 @@ struct ss_costs shim_costs_of(MPI_Comm comm)
     return costs;
 }
 
-static void tell_costs(struct shim_comm *c, const struct ss_costs *costs)
+static void tell_costs(const struct shim_comm *c, const struct ss_costs *costs)
 {
     if (c->rank == 0 && !c->costs_logged)
         shim_say(CFG_DEBUG_INFO,
                  "communicator \"%s\" of %d ranks: measured %.3g s per message, %.3g s per byte",
                  c->name, c->size, costs->alpha, costs->beta);
-    c->costs_logged = true;
 }
 
 void shim_comm_keep_costs(struct shim_comm *c)

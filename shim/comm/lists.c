@@ -6,8 +6,8 @@ enum { BATCH = 32 };
 void shim_list_add(enum shim_list l, struct shim_comm *comm)
 {
     pthread_mutex_lock(&shim.table.lock);
-    comm->refs++;
-    comm->next_in[l] = shim.table.lists[l];
+    comm->in_table.refs++;
+    comm->in_table.next_in[l] = shim.table.lists[l];
     shim.table.lists[l] = comm;
     pthread_mutex_unlock(&shim.table.lock);
     atomic_fetch_add(&shim.table.list_count[l], 1);
@@ -18,11 +18,11 @@ bool shim_list_remove(enum shim_list l, struct shim_comm *comm)
     struct shim_comm **link;
 
     pthread_mutex_lock(&shim.table.lock);
-    for (link = &shim.table.lists[l]; *link && *link != comm; link = &(*link)->next_in[l])
+    for (link = &shim.table.lists[l]; *link && *link != comm; link = &(*link)->in_table.next_in[l])
         ;
     bool listed = *link != NULL;
     if (listed)
-        *link = comm->next_in[l];
+        *link = comm->in_table.next_in[l];
     pthread_mutex_unlock(&shim.table.lock);
     if (listed)
         atomic_fetch_sub(&shim.table.list_count[l], 1);
@@ -35,12 +35,12 @@ static size_t some(enum shim_list l, struct shim_comm **list, size_t skip)
     size_t n = 0;
 
     pthread_mutex_lock(&shim.table.lock);
-    for (struct shim_comm *c = shim.table.lists[l]; c && n < BATCH; c = c->next_in[l]) {
+    for (struct shim_comm *c = shim.table.lists[l]; c && n < BATCH; c = c->in_table.next_in[l]) {
         if (skip > 0) {
             skip--;
             continue;
         }
-        c->refs++;
+        c->in_table.refs++;
         list[n++] = c;
     }
     pthread_mutex_unlock(&shim.table.lock);

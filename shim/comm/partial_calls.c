@@ -26,17 +26,17 @@ void shim_partial_start(void)
 void shim_partial_equip(struct shim_comm *c)
 {
     if (atomic_fetch_add(&shim.table.privates, 1) < SHIM_PRIVATES &&
-        shim_transport_open(&c->rounds, c->rank, c->size) == SS_OK)
-        c->rounds_open = true;
+        shim_transport_open(&c->rounds.transport, c->rank, c->size) == SS_OK)
+        c->rounds.open = true;
     else
         atomic_fetch_sub(&shim.table.privates, 1);
 }
 
-bool shim_partial_unequip(struct shim_comm *c)
+bool shim_partial_unequip(struct shim_rounds *rounds)
 {
-    c->rounds_open = false;
+    rounds->open = false;
     atomic_fetch_sub(&shim.table.privates, 1);
-    return shim_transport_close(&c->rounds);
+    return shim_transport_close(&rounds->transport);
 }
 
 static void warn_off(const struct shim_comm *c)
@@ -53,14 +53,14 @@ void shim_partial_open(struct shim_comm *c)
 {
     if (shim.settings.quorum == SS_QUORUM_ALL)
         return;
-    if (c->private_rounds == MPI_COMM_NULL) {
-        if (c->rounds_open)
-            shim_partial_unequip(c);
+    if (c->rounds.comm == MPI_COMM_NULL) {
+        if (c->rounds.open)
+            shim_partial_unequip(&c->rounds);
         warn_off(c);
         return;
     }
-    shim_transport_use(&c->rounds, c->private_rounds);
-    if (ss_comm_open_rounds(c->core, &c->rounds.base) == SS_OK) {
+    shim_transport_use(&c->rounds.transport, c->rounds.comm);
+    if (ss_comm_open_rounds(c->core, &c->rounds.transport.base) == SS_OK) {
         shim_list_add(SHIM_PARTIAL, c);
         shim_progress_wake();
     }

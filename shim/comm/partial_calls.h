@@ -11,7 +11,7 @@ void shim_partial_start(void);
 void shim_partial_equip(struct shim_comm *c);
 
 /* Gives the transport up: what shim_transport_close says. */
-bool shim_partial_unequip(struct shim_comm *c);
+bool shim_partial_unequip(struct shim_rounds *rounds);
 /* Opens the rounds when the private communicators exist. The list then holds a reference until the
  * application frees the communicator. A rank without memory for the rounds says so in its votes. */
 void shim_partial_open(struct shim_comm *c);

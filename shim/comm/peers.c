@@ -23,52 +23,52 @@ static bool agree(const struct shim_comm *c, bool own)
  * own value. */
 static uint64_t shown_by(const struct shim_comm *c, int rank)
 {
-    return c->layout->ids[rank] + (uint64_t)rank;
+    return c->hosts.layout->ids[rank] + (uint64_t)rank;
 }
 
 /* Tries to read what each rank of this host shows. The number of the first contact tells the ranks
  * from processes of another namespace that have their numbers. */
 static bool can_read(const struct shim_comm *c, uint64_t number)
 {
-    const struct ss_layout *l = c->layout;
+    const struct ss_layout *l = c->hosts.layout;
     uint64_t address;
 
     for (int r = 0; r < c->size; r++)
         if (l->host[r] == l->host[c->rank] &&
-            (!ss_peers_look(c->peers, r, number, &address) || address != shown_by(c, r)))
+            (!ss_peers_look(c->hosts.peers, r, number, &address) || address != shown_by(c, r)))
             return false;
     return true;
 }
 
 static bool meet(struct shim_comm *c)
 {
-    const uint64_t number = (uint64_t)c->agreed[SHIM_MEET_NUMBER] + 1;
+    const uint64_t number = (uint64_t)c->contact.agreed[SHIM_MEET_NUMBER] + 1;
     struct ss_peer own;
     bool reads;
 
-    c->peers = ss_peers_create(c->size);
-    if (!agree(c, c->peers != NULL) || !c->peers)
+    c->hosts.peers = ss_peers_create(c->size);
+    if (!agree(c, c->hosts.peers != NULL) || !c->hosts.peers)
         return false;
-    own = ss_peers_own(c->peers);
-    c->peers->shown = (struct ss_shown){.call = number, .address = shown_by(c, c->rank)};
-    if (shim_real.Allgather(&own, 2, MPI_UINT64_T, c->peers->peer, 2, MPI_UINT64_T, c->private) !=
-        MPI_SUCCESS)
+    own = ss_peers_own(c->hosts.peers);
+    c->hosts.peers->shown = (struct ss_shown){.call = number, .address = shown_by(c, c->rank)};
+    if (shim_real.Allgather(&own, 2, MPI_UINT64_T, c->hosts.peers->peer, 2, MPI_UINT64_T,
+                            c->private) != MPI_SUCCESS)
         return false;
     reads = agree(c, can_read(c, number));
-    ss_peers_hide(c->peers, number);
+    ss_peers_hide(c->hosts.peers, number);
     return reads;
 }
 
 void shim_peers_meet(struct shim_comm *c)
 {
     if (meet(c)) {
-        ss_comm_set_peers(c->core, c->peers);
+        ss_comm_set_peers(c->core, c->hosts.peers);
     } else {
-        ss_peers_free(c->peers);
-        c->peers = NULL;
+        ss_peers_free(c->hosts.peers);
+        c->hosts.peers = NULL;
     }
     if (c->rank == 0)
         shim_say(CFG_DEBUG_INFO, "communicator \"%s\" of %d ranks: the ranks of a host %s", c->name,
                  c->size,
-                 c->peers ? "read each other's memory" : "cannot read each other's memory");
+                 c->hosts.peers ? "read each other's memory" : "cannot read each other's memory");
 }

@@ -101,10 +101,10 @@ bool shim_progress_refused(void)
 
 void shim_progress_enter(struct shim_comm *comm)
 {
-    bool listed = comm->listed;
+    bool listed = comm->queue.listed;
 
     if (!listed) {
-        comm->listed = true;
+        comm->queue.listed = true;
         shim_list_add(SHIM_ACTIVE, comm);
     }
     if (atomic_load(&shim.watch.wanted))
@@ -115,9 +115,9 @@ void shim_progress_enter(struct shim_comm *comm)
  * now belongs to the caller. */
 static bool leave(struct shim_comm *comm)
 {
-    if (!comm->listed || comm->queue)
+    if (!comm->queue.listed || comm->queue.first)
         return false;
-    comm->listed = false;
+    comm->queue.listed = false;
     return shim_list_remove(SHIM_ACTIVE, comm);
 }
 

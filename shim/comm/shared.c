@@ -155,8 +155,8 @@ void shim_shared_meet(struct shim_comm *c)
     if (fd >= 0)
         close(fd);
     if (memory) {
-        ss_shared_open(&c->shared, memory, c->size);
-        ss_comm_set_shared(c->core, &c->shared);
+        ss_shared_open(&c->hosts.shared, memory, c->size);
+        ss_comm_set_shared(c->core, &c->hosts.shared);
     } else if (taken) {
         give(share);
     }
@@ -165,11 +165,11 @@ void shim_shared_meet(struct shim_comm *c)
                  memory ? "with shared memory" : "without shared memory");
 }
 
-void shim_shared_free(struct shim_comm *c)
+void shim_shared_free(struct ss_shared *shared, int size)
 {
-    if (!c->shared.areas)
+    if (!shared->areas)
         return;
-    munmap(c->shared.areas, ss_shared_bytes(c->size));
-    give(ss_shared_bytes(c->size) / (size_t)c->size);
-    c->shared = (struct ss_shared){0};
+    munmap(shared->areas, ss_shared_bytes(size));
+    give(ss_shared_bytes(size) / (size_t)size);
+    *shared = (struct ss_shared){0};
 }

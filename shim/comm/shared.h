@@ -8,6 +8,6 @@
  * and the hosts are known, on any thread. */
 void shim_shared_meet(struct shim_comm *c);
 /* Frees this rank's mapping, if there is one. */
-void shim_shared_free(struct shim_comm *c);
+void shim_shared_free(struct ss_shared *shared, int size);
 
 #endif

@@ -20,7 +20,7 @@ static void count_native(const struct shim_call *call, struct shim_comm *comm, e
     uint64_t number;
 
     pthread_mutex_lock(&comm->lock);
-    number = ++comm->calls;
+    number = ++comm->queue.calls;
     pthread_mutex_unlock(&comm->lock);
     if (shim.options.debug < CFG_DEBUG_TRACE)
         return;

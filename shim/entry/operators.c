@@ -75,7 +75,7 @@ int shim_own_reduction(const struct shim_call *call, int reason, void *request)
     if (atomic_load_explicit(&shim.table.dropped, memory_order_relaxed))
         shim_comm_sweep();
     comm = shim_comm_get(call->comm);
-    if (!comm || comm->state != SHIM_COMM_SERVED || !comm->nonblocking)
+    if (!comm || comm->state != SHIM_COMM_SERVED || !comm->contact.agreed[SHIM_MEET_NONBLOCKING])
         err = post_barred(call, reason, request);
     else if (shim_own_is_at_once(comm))
         err = post_privately(call, comm, reason, request);

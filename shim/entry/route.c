@@ -20,10 +20,11 @@ struct shim_verdict shim_route_on(const struct shim_call *call, struct shim_comm
     } else if (comm->state == SHIM_COMM_PASSES && !call->on_device) {
         v.act = SHIM_ACT_PASS_THERE;
         v.reason = SS_WHY_COMMUNICATOR;
-    } else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking) {
+    } else if (request && comm->state == SHIM_COMM_SERVED &&
+               !comm->contact.agreed[SHIM_MEET_NONBLOCKING]) {
         v.act = SHIM_ACT_PASS_THERE;
         v.reason = SS_WHY_NONBLOCKING;
-    } else if (request && atomic_load(&comm->natively) && !call->on_device) {
+    } else if (request && atomic_load(&comm->queue.native_now) && !call->on_device) {
         v.act = SHIM_ACT_PASS_BEHIND;
     }
     return v;
@@ -56,7 +57,7 @@ static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *
         !ss_rules_name(shim.settings.tensors.include, (uint64_t)call->count, *type) ||
         !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm)))
         return false;
-    joins = comm->state == SHIM_COMM_SERVED && comm->same_settings;
+    joins = comm->state == SHIM_COMM_SERVED && comm->contact.same_settings;
     shim_comm_put(comm);
     return joins;
 }

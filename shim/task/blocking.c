@@ -10,46 +10,49 @@
 enum { IDLE_STEPS = 128 };
 
 /* Takes the task, which lies on the caller's stack, out of the queue while the MPI library's call
- * runs: an error handler of the application may jump out of the call, or make calls itself. */
-static void leave_queue(struct shim_task *task)
+ * runs: an error handler of the application may jump out of the call, or make calls itself. Returns
+ * the number of core calls started until then. */
+static uint64_t leave_queue(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
+    struct shim_queue *queue = &comm->queue;
+    uint64_t started;
 
     pthread_mutex_lock(&comm->lock);
-    comm->queue = task->next;
-    if (!comm->queue)
-        comm->queue_end = NULL;
-    task->started = comm->started;
+    queue->first = task->next;
+    if (!queue->first)
+        queue->last = NULL;
+    started = queue->started;
     pthread_mutex_unlock(&comm->lock);
+    return started;
 }
 
-/* Ends the window, unless core has begun another call meanwhile, and puts the task in front of the
- * waiting ones for its next window. Called under the lock. */
-static void come_back(struct shim_task *task, double spent)
+/* Ends the window, unless core has started another call since `started`, and puts the task in front
+ * of the waiting ones for its next window. Called under the lock. */
+static void come_back(struct shim_task *task, uint64_t started, double spent)
 {
-    struct shim_comm *comm = task->comm;
+    struct shim_queue *queue = &task->comm->queue;
 
     shim_task_set_stage(task, SHIM_TASK_CORE);
-    if (task->core && comm->started == task->started)
+    if (task->core && queue->started == started)
         shim_task_end_window(task, SS_NATIVE, spent);
     else
         shim_task_set_stage(task, SHIM_TASK_DONE);
     if (shim_task_stage(task) == SHIM_TASK_DONE)
         return;
-    task->next = comm->queue;
-    comm->queue = task;
-    if (!comm->queue_end)
-        comm->queue_end = task;
+    task->next = queue->first;
+    queue->first = task;
+    if (!queue->last)
+        queue->last = task;
 }
 
 static void run_native(struct shim_task *task)
 {
     double spent = -1; /* until the call has succeeded */
     struct shim_left left = {.finished = NULL};
-    bool filled;
+    const uint64_t started = leave_queue(task);
+    const bool filled = shim_native_fill(task);
 
-    leave_queue(task);
-    filled = shim_native_fill(task);
     if (!filled) {
         task->err = MPI_ERR_OTHER; /* act.c raises it */
     } else if (!task->core) {      /* the communicator passes */
@@ -63,7 +66,7 @@ static void run_native(struct shim_task *task)
             spent = shim_now() - begin;
     }
     pthread_mutex_lock(&task->comm->lock);
-    come_back(task, spent);
+    come_back(task, started, spent);
     if (!filled)
         shim_native_fail_comm(task->comm);
     shim_task_step(task->comm, &left);
@@ -101,7 +104,7 @@ int shim_task_run(struct shim_task *task)
     /* The thread that finished it has then taken it out of the queue. */
     pthread_mutex_lock(&task->comm->lock);
     pthread_mutex_unlock(&task->comm->lock);
-    if (task->environment)
+    if (task->posted.environment)
         shim_progress_round_as_before();
     shim_task_raise(task);
     return shim_task_code(task);

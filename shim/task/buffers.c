@@ -38,14 +38,15 @@ int shim_task_start_core(struct shim_task *task)
     const struct shim_staged *s = call->staged;
     struct ss_backend *backend = away ? s->backend : &ss_host;
 
-    if (task->broken || (task->cannot && call->kind == SS_KIND_ALLREDUCE))
+    if (task->broken || (task->content.cannot && call->kind == SS_KIND_ALLREDUCE))
         return ss_call_start_kind(
             task->core, task->comm->core,
             &(struct ss_collective){.kind = call->kind,
                                     .type = task->type,
                                     .op = task->op,
                                     .root = call->root,
-                                    .n = call->kind == SS_KIND_ALLREDUCE ? task->n : task->words,
+                                    .n = call->kind == SS_KIND_ALLREDUCE ? task->n
+                                                                         : task->content.words,
                                     .window = (unsigned)(task->first / SS_WINDOW),
                                     .cannot = true,
                                     .broken = task->broken});
@@ -62,14 +63,14 @@ int shim_task_start_core(struct shim_task *task)
                                   .type = task->type,
                                   .op = task->op,
                                   .root = call->root,
-                                  .n = task->words,
-                                  .parts = task->parts,
+                                  .n = task->content.words,
+                                  .parts = task->content.parts,
                                   .in = in_place ? NULL
                                         : away   ? s->send
                                                  : call->send,
                                   .out = away ? s->recv : call->recv,
                                   .backend = backend,
-                                  .cannot = task->cannot,
+                                  .cannot = task->content.cannot,
                               });
 }
 

@@ -1,6 +1,7 @@
 /* Finds the contents of the buffers of allgather, reduce_scatter and reduce, in words of 4 or 8
  * bytes. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/device/memory.h"
 #include "shim/mpi/handles.h"
@@ -123,20 +124,21 @@ static bool slices(struct shim_task *task, uint64_t words)
 {
     const struct shim_call *call = &task->call;
     int size = task->comm->size;
+    uint32_t *parts = malloc(((size_t)size + 1) * sizeof *parts);
     int64_t next = 0;
 
-    task->parts = malloc(((size_t)size + 1) * sizeof *task->parts);
-    if (!task->parts)
+    task->content.parts = parts;
+    if (!parts)
         return false;
     for (int r = 0; r < size; r++) {
         int64_t count = entry(call->counts, call->large, r);
 
-        task->parts[r] = (uint32_t)((uint64_t)next * words);
+        parts[r] = (uint32_t)((uint64_t)next * words);
         if (count > 0 && entry(call->displs, call->large, r) != next)
             return false;
         next += count;
     }
-    task->parts[size] = (uint32_t)((uint64_t)next * words);
+    parts[size] = (uint32_t)((uint64_t)next * words);
     return true;
 }
 
@@ -159,6 +161,7 @@ static bool is_usable(const struct shim_task *task, uintptr_t type)
 static bool gathers(struct shim_task *task, uint64_t bytes)
 {
     const struct shim_call *call = &task->call;
+    struct shim_content *content = &task->content;
     size_t word = 0, send_word = 0;
     uint64_t words = words_of(call->type, &word), own;
     int rank = task->comm->rank;
@@ -166,15 +169,15 @@ static bool gathers(struct shim_task *task, uint64_t bytes)
     if (words == 0 || !call->recv || !aligned(call->recv, word) || !is_usable(task, call->type))
         return false;
     task->type = word == 4 ? SS_I32 : SS_I64;
-    task->words = bytes / word;
+    content->words = bytes / word;
     if (call->counts && !slices(task, words))
         return false;
     if (shim_in_place(call))
         return true;
     if (!is_usable(task, call->send_type))
         return false;
-    own = task->parts ? task->parts[rank + 1] - task->parts[rank]
-                      : task->words / (uint64_t)task->comm->size;
+    own = content->parts ? content->parts[rank + 1] - content->parts[rank]
+                         : content->words / (uint64_t)task->comm->size;
     return own == 0 || (words_of(call->send_type, &send_word) * (uint64_t)call->send_count == own &&
                         send_word == word && call->send && aligned(call->send, word) &&
                         apart(call->send, own * word, call->recv, bytes));
@@ -188,7 +191,7 @@ static bool reduces(struct shim_task *task, uint64_t bytes)
     uint64_t out =
         call->kind == SS_KIND_REDUCE_SCATTER ? bytes / (uint64_t)task->comm->size : bytes;
 
-    task->words = bytes / word;
+    task->content.words = bytes / word;
     if (gets && (!call->recv || !aligned(call->recv, word) || call->recv == MPI_IN_PLACE))
         return false;
     if (shim_in_place(call))
@@ -199,20 +202,21 @@ static bool reduces(struct shim_task *task, uint64_t bytes)
 
 void shim_layout(struct shim_task *task)
 {
+    struct shim_content *content = &task->content;
     const bool leaves = shim_leaves(task->call.send, task->call.recv);
     uint64_t bytes;
 
-    task->cannot = leaves;
+    content->cannot = leaves;
     if (task->call.kind == SS_KIND_ALLREDUCE)
         return;
     bytes = shim_bytes(&task->call, task->comm->size);
     if (task->call.kind == SS_KIND_ALLGATHER) {
         /* a rank that cannot be served only knows the number of bytes */
         task->type = SS_I32;
-        task->words = bytes / 4;
-        task->cannot = leaves || bytes % 4 != 0 || !gathers(task, bytes);
+        content->words = bytes / 4;
+        content->cannot = leaves || bytes % 4 != 0 || !gathers(task, bytes);
     } else {
-        task->cannot = !reduces(task, bytes) || leaves;
+        content->cannot = !reduces(task, bytes) || leaves;
     }
 }
 
@@ -226,22 +230,50 @@ static void keep(uintptr_t *type, MPI_Datatype *kept)
     *type = (uintptr_t)*kept;
 }
 
-void shim_layout_keep(struct shim_task *task)
+static bool keep_lists(struct shim_task *task)
+{
+    struct shim_call *call = &task->call;
+    size_t bytes = (size_t)task->comm->size * (call->large ? sizeof(int64_t) : sizeof(int));
+    char *lists;
+
+    if (!call->counts || !(call->displs || call->own))
+        return true;
+    task->content.lists = lists = malloc(2 * bytes);
+    if (!lists)
+        return false;
+    memcpy(lists, call->counts, bytes);
+    call->counts = lists;
+    if (call->own)
+        return true;
+    memcpy(lists + bytes, call->displs, bytes);
+    call->displs = lists + bytes;
+    return true;
+}
+
+static void keep_types(struct shim_task *task)
 {
     uintptr_t type = task->call.type;
 
     if (task->call.own) /* an operator gets the program's own handle, which the copy keeps valid */
-        keep(&type, &task->kept[0]);
+        keep(&type, &task->content.kept[0]);
     if (task->call.kind != SS_KIND_ALLGATHER)
         return;
-    keep(&task->call.type, &task->kept[0]);
+    keep(&task->call.type, &task->content.kept[0]);
     if (!shim_in_place(&task->call))
-        keep(&task->call.send_type, &task->kept[1]);
+        keep(&task->call.send_type, &task->content.kept[1]);
 }
 
-void shim_layout_let_go(struct shim_task *task)
+bool shim_layout_keep(struct shim_task *task)
+{
+    if (!keep_lists(task))
+        return false;
+    keep_types(task);
+    return true;
+}
+
+void shim_layout_let_go(struct shim_content *content)
 {
     for (int i = 0; i < 2; i++)
-        if (task->kept[i] != MPI_DATATYPE_NULL)
-            shim_real.Type_free(&task->kept[i]);
+        if (content->kept[i] != MPI_DATATYPE_NULL)
+            shim_real.Type_free(&content->kept[i]);
 }

@@ -15,14 +15,14 @@ static int post_allgather(struct shim_task *task)
     if (!c->counts)
         return shim_real.Iallgather(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
                                     c->recv, (int)c->count, (MPI_Datatype)c->type, comm,
-                                    &task->native);
+                                    &task->native.request);
     if (!c->large)
         return shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
                                      c->recv, c->counts, c->displs, (MPI_Datatype)c->type, comm,
-                                     &task->native);
+                                     &task->native.request);
     return shim_real_iallgatherv_c(c->send, c->send_count, (MPI_Datatype)c->send_type, c->recv,
                                    c->counts, c->displs, (MPI_Datatype)c->type, comm,
-                                   &task->native);
+                                   &task->native.request);
 }
 
 static int post_reduction(struct shim_task *task, const void *in)
@@ -35,26 +35,28 @@ static int post_reduction(struct shim_task *task, const void *in)
     switch (c->kind) {
     case SS_KIND_REDUCE_SCATTER:
         return shim_real.Ireduce_scatter_block(c->send, c->recv, (int)c->count, type, sum, comm,
-                                               &task->native);
+                                               &task->native.request);
     case SS_KIND_REDUCE:
         return shim_real.Ireduce(c->send, c->recv, (int)c->count, type, sum, c->root, comm,
-                                 &task->native);
+                                 &task->native.request);
     default:
         return shim_real.Iallreduce(in ? in : MPI_IN_PLACE, shim_task_output(task), (int)task->n,
-                                    type, sum, comm, &task->native);
+                                    type, sum, comm, &task->native.request);
     }
 }
 
 void shim_native_next(struct shim_task *task)
 {
+    struct shim_native *native = &task->native;
+
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
-    task->assembling = task->barriers > 0;
-    if (task->assembling) {
-        task->barriers--;
-        task->err = shim_real.Ibarrier(task->comm->private, &task->native);
-    } else if (!task->piece) {
+    native->assembling = native->barriers > 0;
+    if (native->assembling) {
+        native->barriers--;
+        task->err = shim_real.Ibarrier(task->comm->private, &native->request);
+    } else if (!native->pieces.size) {
         task->err = task->call.kind == SS_KIND_ALLGATHER ? post_allgather(task)
-                                                         : post_reduction(task, task->native_in);
+                                                         : post_reduction(task, native->in);
     }
 }
 
@@ -62,14 +64,15 @@ void shim_native_next(struct shim_task *task)
 
 static void post_whole(struct shim_task *task)
 {
+    struct shim_native *native = &task->native;
     struct shim_call call = task->call;
 
     if (task->comm->state == SHIM_COMM_SERVED)
         call.comm = (uintptr_t)task->comm->private;
-    task->whole = true;
-    task->piece = 0;
-    task->native_begin = shim_now();
-    task->err = shim_ipass(&call, &task->native);
+    native->whole = true;
+    native->pieces.size = 0;
+    native->begin = shim_now();
+    task->err = shim_ipass(&call, &native->request);
     if (!call.own) /* others are counted where they are made */
         atomic_fetch_add(
             &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
@@ -101,13 +104,13 @@ bool shim_native_is_alone(void)
 
 static void begin_copies(struct shim_task *task)
 {
-    const bool in_place = !task->native_in;
+    const bool in_place = !task->native.in;
 
     if (shim_staged_make(task->call.staged, &task->call))
         shim_staged_fetch(task->call.staged, in_place);
     else
         shim_task_fail_for_device(task);
-    task->native_in = in_place ? NULL : shim_task_input(task);
+    task->native.in = in_place ? NULL : shim_task_input(task);
     shim_task_set_stage(task, SHIM_TASK_COPIES);
     if (shim_native_is_alone())
         shim_native_copies(task);
@@ -115,9 +118,11 @@ static void begin_copies(struct shim_task *task)
 
 static void filled(struct shim_task *task)
 {
-    task->copying = shim_now() - task->native_begin;
-    task->native_begin += task->copying;
-    if (task->whole)
+    struct shim_native *native = &task->native;
+
+    native->copying = shim_now() - native->begin;
+    native->begin += native->copying;
+    if (native->whole)
         post_whole(task);
     else
         shim_native_next(task);
@@ -130,7 +135,7 @@ bool shim_native_copies(struct shim_task *task)
         return false;
     if (task->status == SS_OK) {
         filled(task);
-    } else if (task->whole) {
+    } else if (task->native.whole) {
         give_up(task);
     } else {
         shim_native_fail_comm(task->comm);
@@ -147,16 +152,18 @@ void shim_native_make_room(const struct shim_task *task)
 
 void shim_native_start(struct shim_task *task, const void *in)
 {
+    struct shim_native *native = &task->native;
+
     shim_native_make_room(task);
-    task->native_in = in;
-    task->native_begin = shim_now();
-    task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
-    task->piece = ss_call_piece(task->core);
-    if (task->piece ? !shim_task_pieces_begin(task)
-                    : task->broken) { /* nothing to take part with */
+    native->in = in;
+    native->begin = shim_now();
+    native->barriers = task->comm->contact.agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
+    native->pieces.size = ss_call_piece(task->core);
+    if (native->pieces.size ? !shim_task_pieces_begin(task)
+                            : task->broken) { /* nothing to take part with */
         shim_task_fail_for_device(task);
         shim_task_set_stage(task, SHIM_TASK_COPIES);
-    } else if (shim_task_is_away(task) && !task->piece) {
+    } else if (shim_task_is_away(task) && !native->pieces.size) {
         begin_copies(task);
     } else {
         shim_native_next(task);
@@ -165,7 +172,9 @@ void shim_native_start(struct shim_task *task, const void *in)
 
 bool shim_native_is_posted(const struct shim_task *task)
 {
-    return !task->assembling && (!task->piece || task->agrees);
+    const struct shim_native *native = &task->native;
+
+    return !native->assembling && (!native->pieces.size || native->pieces.agrees);
 }
 
 /* The request in the MPI library. */
@@ -174,7 +183,7 @@ static bool is_done(struct shim_task *task)
     int done = task->err != MPI_SUCCESS; /* it was refused */
 
     if (!done) {
-        int err = shim_real.Test(&task->native, &done, MPI_STATUS_IGNORE);
+        int err = shim_real.Test(&task->native.request, &done, MPI_STATUS_IGNORE);
 
         if (err != MPI_SUCCESS) {
             task->err = err;
@@ -187,15 +196,16 @@ static bool is_done(struct shim_task *task)
 
 static bool step_request(struct shim_task *task, bool *over)
 {
+    struct shim_native *native = &task->native;
     struct shim_comm *comm = task->comm;
 
     *over = is_done(task);
-    if (*over && task->assembling && !task->refused) {
+    if (*over && native->assembling && !task->refused) {
         shim_native_next(task);
         *over = false;
         return true;
     }
-    if (!*over && task->assembling && shim_now() - task->native_begin > shim.settings.timeout) {
+    if (!*over && native->assembling && shim_now() - native->begin > shim.settings.timeout) {
         comm->status = SS_ERR_TIMEOUT;
         comm->state = SHIM_COMM_FAILED;
         *over = true;
@@ -205,23 +215,26 @@ static bool step_request(struct shim_task *task, bool *over)
 
 bool shim_native_step(struct shim_task *task, bool *over, double *spent)
 {
-    const bool moved = task->piece && !task->assembling ? shim_task_pieces_step(task, over)
-                                                        : step_request(task, over);
-    const bool failed = task->refused || task->status < 0 || task->assembling;
+    const struct shim_native *native = &task->native;
+    const bool moved = native->pieces.size && !native->assembling
+                           ? shim_task_pieces_step(task, over)
+                           : step_request(task, over);
+    const bool failed = task->refused || task->status < 0 || native->assembling;
 
     if (*over)
-        *spent = failed ? -1 : shim_now() - task->native_begin;
+        *spent = failed ? -1 : shim_now() - native->begin;
     return moved;
 }
 
 void shim_native_whole_later(struct shim_task *task)
 {
+    struct shim_native *native = &task->native;
     const struct shim_staged *s = task->call.staged;
 
-    task->whole = true;
-    task->piece = 0;
-    task->native_begin = shim_now();
-    task->native_in = shim_in_place(&task->call) ? NULL : task->call.send;
+    native->whole = true;
+    native->pieces.size = 0;
+    native->begin = shim_now();
+    native->in = shim_in_place(&task->call) ? NULL : task->call.send;
     if (!s || s->copies == SHIM_COPIES_FILLED)
         post_whole(task);
     else
@@ -260,7 +273,7 @@ bool shim_native_fill(struct shim_task *task)
     if (!task->call.staged)
         return true;
     done = shim_staged_fill(&task->call, task->core && ss_call_joined(task->core));
-    task->copying = shim_now() - begin;
+    task->native.copying = shim_now() - begin;
     return done;
 }
 

@@ -19,58 +19,63 @@ static struct ss_pieces *copies(const struct shim_task *task)
 
 bool shim_task_pieces_begin(struct shim_task *task)
 {
+    struct shim_pieces *pieces = &task->native.pieces;
     const size_t size = ss_type_size(task->type);
     const struct shim_staged *s = task->call.staged;
     struct ss_pieces *p = copies(task);
 
-    task->summed = 0;
-    task->lost = 0;
-    task->posted = task->agrees = false;
-    task->refusal = MPI_SUCCESS;
-    task->native = MPI_REQUEST_NULL;
+    pieces->summed = 0;
+    pieces->lost = 0;
+    pieces->posted = pieces->agrees = false;
+    pieces->refusal = MPI_SUCCESS;
+    task->native.request = MPI_REQUEST_NULL;
     return !p || ss_pieces_open(p, task->broken ? &ss_host : s->backend,
-                                task->native_in ? s->send : NULL, s->recv, task->n * size,
-                                task->piece * size, task->broken ? SS_ERR_DEVICE : SS_OK) == SS_OK;
+                                task->native.in ? s->send : NULL, s->recv, task->n * size,
+                                pieces->size * size, task->broken ? SS_ERR_DEVICE : SS_OK) == SS_OK;
 }
 
 /* Notes the first error. The call goes on, since the other ranks do. */
 static void note(struct shim_task *task, int err)
 {
-    if (task->refusal == MPI_SUCCESS)
-        task->refusal = err;
+    struct shim_pieces *pieces = &task->native.pieces;
+
+    if (pieces->refusal == MPI_SUCCESS)
+        pieces->refusal = err;
     if (err != MPI_SUCCESS)
-        task->native = MPI_REQUEST_NULL;
+        task->native.request = MPI_REQUEST_NULL;
 }
 
 static void post_piece(struct shim_task *task)
 {
-    const size_t from = task->summed * task->piece, size = ss_type_size(task->type);
+    struct shim_pieces *pieces = &task->native.pieces;
+    const size_t from = pieces->summed * pieces->size, size = ss_type_size(task->type);
     const uint64_t left = task->n - from;
     const struct ss_pieces *p = copies(task);
-    const char *in = task->native_in;
+    const char *in = task->native.in;
     void *out;
 
     if (p) {
-        in = ss_pieces_in(p, task->summed);
-        out = ss_pieces_out(p, task->summed);
+        in = ss_pieces_in(p, pieces->summed);
+        out = ss_pieces_out(p, pieces->summed);
     } else {
         in = in ? in + from * size : NULL;
         out = (char *)shim_task_output(task) + from * size;
     }
     note(task, shim_real.Iallreduce(in ? in : MPI_IN_PLACE, out,
-                                    (int)(left < task->piece ? left : task->piece),
+                                    (int)(left < pieces->size ? left : pieces->size),
                                     (MPI_Datatype)task->call.type, (MPI_Op)task->call.op,
-                                    task->comm->private, &task->native));
+                                    task->comm->private, &task->native.request));
 }
 
 static void post_agreement(struct shim_task *task)
 {
+    struct shim_pieces *pieces = &task->native.pieces;
     const struct ss_pieces *p = copies(task);
 
-    task->lost = task->refusal != MPI_SUCCESS || (p && p->status < 0);
-    task->agrees = true;
-    note(task, shim_real.Iallreduce(MPI_IN_PLACE, &task->lost, 1, MPI_INT, MPI_MAX,
-                                    task->comm->private, &task->native));
+    pieces->lost = pieces->refusal != MPI_SUCCESS || (p && p->status < 0);
+    pieces->agrees = true;
+    note(task, shim_real.Iallreduce(MPI_IN_PLACE, &pieces->lost, 1, MPI_INT, MPI_MAX,
+                                    task->comm->private, &task->native.request));
 }
 
 static void fail_for_peer(struct shim_task *task)
@@ -84,10 +89,11 @@ static void fail_for_peer(struct shim_task *task)
 
 static void finish(struct shim_task *task)
 {
+    struct shim_pieces *pieces = &task->native.pieces;
     struct ss_pieces *p = copies(task);
 
-    if (task->refusal != MPI_SUCCESS) {
-        task->err = task->refusal;
+    if (pieces->refusal != MPI_SUCCESS) {
+        task->err = pieces->refusal;
         task->refused = true;
     } else if (p && p->status < 0) {
         struct shim_staged *s = task->call.staged;
@@ -95,10 +101,10 @@ static void finish(struct shim_task *task)
         if (!task->broken)
             (void)snprintf(s->why, sizeof s->why, "%s", shim_door()->error(s->backend));
         shim_task_fail_for_device(task);
-    } else if (task->lost) {
+    } else if (pieces->lost) {
         fail_for_peer(task);
     }
-    if (task->lost)
+    if (pieces->lost)
         ss_call_lost(task->core);
     if (p)
         ss_pieces_close(p);
@@ -109,32 +115,33 @@ static bool is_under_way(struct shim_task *task)
 {
     int done = 1;
 
-    if (task->native != MPI_REQUEST_NULL)
-        note(task, shim_real.Test(&task->native, &done, MPI_STATUS_IGNORE));
-    return !done && task->native != MPI_REQUEST_NULL;
+    if (task->native.request != MPI_REQUEST_NULL)
+        note(task, shim_real.Test(&task->native.request, &done, MPI_STATUS_IGNORE));
+    return !done && task->native.request != MPI_REQUEST_NULL;
 }
 
 bool shim_task_pieces_step(struct shim_task *task, bool *over)
 {
+    struct shim_pieces *pieces = &task->native.pieces;
     struct ss_pieces *p = copies(task);
     bool moved = false;
 
-    if (task->posted) {
-        if (is_under_way(task) || (p && !task->agrees && ss_pieces_holds(p, task->summed)))
+    if (pieces->posted) {
+        if (is_under_way(task) || (p && !pieces->agrees && ss_pieces_holds(p, pieces->summed)))
             return false;
-        task->posted = false;
-        if (task->agrees) {
+        pieces->posted = false;
+        if (pieces->agrees) {
             finish(task);
             *over = true;
             return true;
         }
         if (p)
-            ss_pieces_take_back(p, task->summed);
-        task->summed++;
+            ss_pieces_take_back(p, pieces->summed);
+        pieces->summed++;
         moved = true;
     }
-    if (task->summed * task->piece < task->n) {
-        if (p && ss_pieces_comes(p, task->summed))
+    if (pieces->summed * pieces->size < task->n) {
+        if (p && ss_pieces_comes(p, pieces->summed))
             return moved;
         post_piece(task);
     } else {
@@ -142,6 +149,6 @@ bool shim_task_pieces_step(struct shim_task *task, bool *over)
             return moved;
         post_agreement(task);
     }
-    task->posted = true;
+    pieces->posted = true;
     return true;
 }

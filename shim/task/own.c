@@ -20,12 +20,12 @@ static bool needs_thread(const struct shim_task *task)
 {
     const enum shim_stage stage = shim_task_stage(task);
 
-    return stage != SHIM_TASK_DONE && !(stage == SHIM_TASK_NATIVE && task->whole);
+    return stage != SHIM_TASK_DONE && !(stage == SHIM_TASK_NATIVE && task->native.whole);
 }
 
 bool shim_own_is_next(const struct shim_task *task)
 {
-    const struct shim_task *before = task->comm->queue;
+    const struct shim_task *before = task->comm->queue.first;
 
     while (before != task && !needs_thread(before))
         before = before->next;
@@ -38,9 +38,9 @@ static void stop_waiting(struct shim_task *task)
 {
     struct freed *list = NULL, *next;
 
-    if (!task->waits)
+    if (task->own != SHIM_OWN_WAITS)
         return;
-    task->waits = false;
+    task->own = SHIM_OWN_IDLE;
     pthread_mutex_lock(&shim.requests.lock);
     if (atomic_fetch_sub(&shim.callbacks.own_waiting, 1) == 1) {
         list = freed;
@@ -56,9 +56,9 @@ static void stop_waiting(struct shim_task *task)
 
 static void post(struct shim_task *task)
 {
-    task->bars = true;
     shim_native_whole(task);
     stop_waiting(task);
+    task->own = SHIM_OWN_RUNS;
 }
 
 bool shim_own_try_post(struct shim_task *task)
@@ -78,25 +78,24 @@ void shim_own_post(struct shim_task *task)
 void shim_own_end(struct shim_task *task)
 {
     stop_waiting(task); /* it has failed before its post */
-    if (task->bars)
+    if (task->own == SHIM_OWN_RUNS)
         shim_progress_unbar();
-    task->bars = false;
+    task->own = SHIM_OWN_IDLE;
 }
 
 bool shim_own_is_at_once(struct shim_comm *comm)
 {
+    struct shim_queue *queue = &comm->queue;
     const struct shim_task *task;
     bool at_once;
 
     pthread_mutex_lock(&comm->lock);
-    for (task = comm->queue; task && !needs_thread(task); task = task->next)
+    for (task = queue->first; task && !needs_thread(task); task = task->next)
         ;
     at_once = comm->state == SHIM_COMM_SERVED && !task;
     if (at_once) {
-        comm->calls++;
-        if (comm->native_from == 0 || comm->calls < comm->native_from)
-            comm->native_from = comm->calls;
-        atomic_store(&comm->natively, true);
+        shim_queue_native_from(queue, ++queue->calls);
+        atomic_store(&queue->native_now, true);
     }
     pthread_mutex_unlock(&comm->lock);
     return at_once;
@@ -108,7 +107,7 @@ bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, void *
 
     if (!task)
         return false;
-    task->waits = true;
+    task->own = SHIM_OWN_WAITS;
     pthread_mutex_lock(&shim.requests.lock);
     atomic_fetch_add(&shim.callbacks.own_waiting, 1);
     pthread_mutex_unlock(&shim.requests.lock);
@@ -129,19 +128,20 @@ bool shim_own_adopt(const struct shim_call *call, void *request)
     posted.counts = NULL; /* the MPI library has copied what it needs of these */
     posted.type = (uintptr_t)MPI_DATATYPE_NULL;
     c->handle = (MPI_Comm)call->comm;
-    c->refs = 1;
+    c->in_table.refs = 1;
     c->state = SHIM_COMM_PASSES;
     task = shim_request_start(&posted, c, SS_F32, SS_SUM, request);
     if (!task) {
         shim_comm_put(c);
         return false;
     }
-    task->native = native;
-    task->environment = false; /* it needs none: threads of the shim stay out */
-    task->whole = task->bars = true;
+    task->native.request = native;
+    task->posted.environment = false; /* it needs none: threads of the shim stay out */
+    task->native.whole = true;
+    task->own = SHIM_OWN_RUNS;
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
-    c->queue = c->queue_end = task;
-    c->listed = true;
+    c->queue.first = c->queue.last = task;
+    c->queue.listed = true;
     shim_list_add(SHIM_ACTIVE, c);
     return true;
 }

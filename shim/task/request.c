@@ -14,16 +14,23 @@
 
 enum { IDLE_POLLS = 32 };
 
-enum shim_completion { PENDING, COMPLETING, FREED };
+enum shim_completion {
+    PENDING,
+    COMPLETING,
+    COMPLETED, /* MPI knows that it is complete, or that nobody waits for it */
+    FREED
+};
 
 static void release(struct shim_task *task)
 {
-    if (atomic_fetch_sub(&task->holders, 1) > 1)
+    struct shim_request *r = &task->request;
+
+    if (atomic_fetch_sub(&r->holders, 1) > 1)
         return;
     pthread_mutex_lock(&shim.requests.lock);
-    *task->before = task->after;
-    if (task->after)
-        task->after->before = task->before;
+    *r->before = r->after;
+    if (r->after)
+        r->after->request.before = r->before;
     atomic_fetch_sub(&shim.requests.count, 1);
     pthread_mutex_unlock(&shim.requests.lock);
     shim_comm_put_later(task->comm); /* MPICH calls on_free with its lock held */
@@ -33,11 +40,13 @@ static void release(struct shim_task *task)
 
 static void enter(struct shim_task *task)
 {
+    struct shim_request *r = &task->request;
+
     pthread_mutex_lock(&shim.requests.lock);
-    task->after = shim.requests.list;
-    task->before = &shim.requests.list;
-    if (task->after)
-        task->after->before = &task->after;
+    r->after = shim.requests.list;
+    r->before = &shim.requests.list;
+    if (r->after)
+        r->after->request.before = &r->after;
     shim.requests.list = task;
     atomic_fetch_add(&shim.requests.count, 1);
     pthread_mutex_unlock(&shim.requests.lock);
@@ -48,8 +57,9 @@ static struct shim_task *find(uintptr_t request)
 {
     struct shim_task *task;
 
-    for (task = shim.requests.list; task && (task->let_go || task->request != (MPI_Request)request);
-         task = task->after)
+    for (task = shim.requests.list;
+         task && (task->request.let_go || task->request.handle != (MPI_Request)request);
+         task = task->request.after)
         ;
     return task;
 }
@@ -66,14 +76,19 @@ bool shim_request_is_ours(uintptr_t request)
     return is;
 }
 
+static bool is_completed(const struct shim_task *task)
+{
+    return atomic_load(&task->request.completion) == COMPLETED;
+}
+
 /* Completes the request, unless the application has freed it (possible in mpi_f08 only). */
 static void complete(struct shim_task *task)
 {
     int pending = PENDING;
 
-    if (atomic_compare_exchange_strong(&task->completion, &pending, COMPLETING))
-        shim_real.Grequest_complete(task->request);
-    atomic_store(&task->completed, true);
+    if (atomic_compare_exchange_strong(&task->request.completion, &pending, COMPLETING))
+        shim_real.Grequest_complete(task->request.handle);
+    atomic_store(&task->request.completion, COMPLETED);
 }
 
 /* Completes finished tasks. A task with an error is left to the application's own poll: its handler
@@ -85,13 +100,13 @@ void shim_request_deliver(struct shim_task *finished)
         struct shim_task *task = finished;
 
         finished = task->next;
-        if (task->environment)
+        if (task->posted.environment)
             shim_progress_round_as_before();
-        shim_layout_let_go(task);
+        shim_layout_let_go(&task->content);
         if (task->call.staged)
             shim_staged_free(task->call.staged);
         if (shim_real_grequest_start && (task->status < 0 || task->err != MPI_SUCCESS))
-            atomic_store(&task->failed, true);
+            atomic_store(&task->request.failed, true);
         else {
             complete(task);
             release(task);
@@ -103,9 +118,9 @@ void shim_request_deliver(struct shim_task *finished)
  * which is being polled, holds the task. */
 static void raise_failed(struct shim_task *task)
 {
-    if (atomic_exchange(&task->failed, false)) {
+    if (atomic_exchange(&task->request.failed, false)) {
         complete(task);
-        atomic_fetch_sub(&task->holders, 1);
+        atomic_fetch_sub(&task->request.holders, 1);
         shim_task_code(task);
     }
 }
@@ -155,11 +170,11 @@ static int on_free(void *state)
     int pending = PENDING;
 
     pthread_mutex_lock(&shim.requests.lock); /* another request may get the handle now */
-    task->let_go = true;
+    task->request.let_go = true;
     pthread_mutex_unlock(&shim.requests.lock);
-    atomic_compare_exchange_strong(&task->completion, &pending, FREED);
-    if (atomic_exchange(&task->failed, false))
-        atomic_fetch_sub(&task->holders, 1); /* nothing polls it any more */
+    atomic_compare_exchange_strong(&task->request.completion, &pending, FREED);
+    if (atomic_exchange(&task->request.failed, false))
+        atomic_fetch_sub(&task->request.holders, 1); /* nothing polls it any more */
     release(task);
     return MPI_SUCCESS;
 }
@@ -175,7 +190,7 @@ static int on_cancel(void *state, int complete)
 static void await(struct shim_task *task)
 {
     if (shim.settings.merge > 0)
-        atomic_store(&task->awaited, true);
+        atomic_store(&task->request.waited_for, true);
 }
 
 static void turn(struct shim_task *task)
@@ -183,7 +198,7 @@ static void turn(struct shim_task *task)
     double begin = shim.stats.timed ? shim_now() : 0;
 
     await(task);
-    if (!shim_progress() && ++task->polls % IDLE_POLLS == 0)
+    if (!shim_progress() && ++task->request.polls % IDLE_POLLS == 0)
         sched_yield();
     if (shim.stats.timed)
         shim_stats_time(shim_now() - begin);
@@ -195,7 +210,7 @@ static int on_poll(void *state, MPI_Status *status)
     struct shim_task *task = state;
 
     (void)status;
-    if (!atomic_load(&task->completed))
+    if (!is_completed(task))
         turn(task);
     raise_failed(task);
     return MPI_SUCCESS;
@@ -209,7 +224,7 @@ static int on_wait(int count, void **states, double timeout, MPI_Status *status)
     for (int i = 0; i < count; i++) {
         struct shim_task *task = states[i];
 
-        while (!atomic_load(&task->completed)) {
+        while (!is_completed(task)) {
             turn(task);
             raise_failed(task);
         }
@@ -224,7 +239,7 @@ bool shim_request_turn(const void *request)
     pthread_mutex_lock(&shim.requests.lock);
     task = find(shim_abi_load(request));
     pthread_mutex_unlock(&shim.requests.lock);
-    if (!task || atomic_load(&task->completed))
+    if (!task || is_completed(task))
         return false;
     turn(task);
     return true;
@@ -234,8 +249,8 @@ static int start_request(struct shim_task *task)
 {
     if (shim_real_grequest_start)
         return shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, task,
-                                        &task->request);
-    return shim_real.Grequest_start(on_query, on_free, on_cancel, task, &task->request);
+                                        &task->request.handle);
+    return shim_real.Grequest_start(on_query, on_free, on_cancel, task, &task->request.handle);
 }
 
 struct shim_task *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
@@ -246,14 +261,14 @@ struct shim_task *shim_request_start(const struct shim_call *call, struct shim_c
     if (!task)
         return NULL;
     if (!shim_task_init(task, call, comm, type, sum, false) || start_request(task) != MPI_SUCCESS) {
-        shim_layout_let_go(task);
+        shim_layout_let_go(&task->content);
         shim_task_close(task);
         free(task);
         return NULL;
     }
-    atomic_store(&task->holders, 2);
+    atomic_store(&task->request.holders, 2);
     enter(task);
-    shim_abi_store(request, (uintptr_t)task->request);
+    shim_abi_store(request, (uintptr_t)task->request.handle);
     return task;
 }
 

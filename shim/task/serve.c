@@ -44,7 +44,7 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
     int err = shim_real.Ibarrier(MPI_COMM_SELF, request);
 
     pthread_mutex_lock(&comm->lock);
-    comm->polled = true; /* as on ranks where it is nonblocking */
+    comm->queue.polled = true; /* as on ranks where it is nonblocking */
     pthread_mutex_unlock(&comm->lock);
     return err == MPI_SUCCESS ? run(call, comm, type, op, true) : err;
 }
@@ -61,7 +61,7 @@ static struct shim_task *start_staged(const struct shim_call *call, struct shim_
     if (!shim_staged_begin(s, call))
         return NULL;
     if (comm->state != SHIM_COMM_PASSES &&
-        !atomic_load(&comm->natively)) /* else the MPI library's */
+        !atomic_load(&comm->queue.native_now)) /* else the MPI library's */
         shim_staged_backend(s, call, type);
     if (!s->backend)
         (void)shim_staged_make(s, &with);

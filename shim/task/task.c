@@ -19,27 +19,6 @@
  * arrive. */
 static const double STEPPED_LATELY = 1e-3;
 
-/* Copies the arrays of a nonblocking call, since the application may free them as soon as the call
- * has returned. */
-static bool keep_lists(struct shim_task *task)
-{
-    struct shim_call *call = &task->call;
-    size_t bytes = (size_t)task->comm->size * (call->large ? sizeof(int64_t) : sizeof(int));
-
-    if (task->blocking || !call->counts || !(call->displs || call->own))
-        return true;
-    task->lists = malloc(2 * bytes);
-    if (!task->lists)
-        return false;
-    memcpy(task->lists, call->counts, bytes);
-    call->counts = task->lists;
-    if (call->own)
-        return true;
-    memcpy((char *)task->lists + bytes, call->displs, bytes);
-    call->displs = (char *)task->lists + bytes;
-    return true;
-}
-
 /* Returns true if the environment of the calling thread changes the result. An allgather adds
  * nothing up. */
 static bool is_own_sum(const struct shim_task *task)
@@ -57,27 +36,23 @@ bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct
     task->type = type;
     task->op = sum;
     task->blocking = blocking;
-    task->off = atomic_load(&shim.off);
-    task->environment = is_own_sum(task);
-    task->native = MPI_REQUEST_NULL;
-    task->kept[0] = task->kept[1] = MPI_DATATYPE_NULL;
+    task->posted.off = atomic_load(&shim.off);
+    task->posted.environment = is_own_sum(task);
+    task->native.request = MPI_REQUEST_NULL;
+    task->content.kept[0] = task->content.kept[1] = MPI_DATATYPE_NULL;
     task->text[0] = '\0';
     if (shim.options.debug >= CFG_DEBUG_TRACE)
-        task->begin = shim_now();
+        task->posted.begin = shim_now();
     if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE && !call->own)
-        shim_site_find(call->site, &task->place, &task->site);
-    if (!keep_lists(task))
-        return false;
+        shim_site_find(call->site, &task->posted.place, &task->posted.site);
     shim_layout(task);
-    if (!blocking)
-        shim_layout_keep(task);
-    return true;
+    return blocking || shim_layout_keep(task);
 }
 
 void shim_task_close(struct shim_task *task)
 {
-    free(task->parts);
-    free(task->lists);
+    free(task->content.parts);
+    free(task->content.lists);
     if (!task->blocking)
         free(task->call.staged);
 }
@@ -103,7 +78,8 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
     const bool rest = task->first + task->n < (uint64_t)task->call.count;
 
     /* The time of the MPI library includes the copies; those back take as long as those there. */
-    ss_call_end(c, seconds >= 0 && status == SS_NATIVE ? seconds + 2 * task->copying : seconds);
+    ss_call_end(c,
+                seconds >= 0 && status == SS_NATIVE ? seconds + 2 * task->native.copying : seconds);
     task->exceptions |= ss_call_exceptions(c);
     shim_tell_warning(comm);
     shim_tell_decisions(comm);
@@ -150,15 +126,16 @@ static bool is_nonblocking(const struct shim_task *task)
     return !task->blocking || task->at_once;
 }
 
-/* Sets comm->native_from after a rank has said in the vote that nonblocking calls must go to the
- * MPI library: to the first call that no rank can have started before this call has ended on it. */
+/* Sets native_from after a rank has said in the vote that nonblocking calls must go to the MPI
+ * library: to the first call that no rank can have started before this call has ended on it. */
 static void heed_callbacks(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
-    uint64_t from = task->number + (is_nonblocking(task) ? ss_comm_window(comm->core) : 1);
 
-    if (ss_call_callbacks(task->core) && (comm->native_from == 0 || from < comm->native_from))
-        comm->native_from = from;
+    if (ss_call_callbacks(task->core))
+        shim_queue_native_from(&comm->queue,
+                               task->posted.number +
+                                   (is_nonblocking(task) ? ss_comm_window(comm->core) : 1));
 }
 
 /* Returns true if the call has nothing more to post in the MPI library on the private
@@ -182,7 +159,7 @@ static bool is_past(const struct shim_task *task)
  * same on all ranks. */
 static bool is_next_native(const struct shim_task *task)
 {
-    const struct shim_task *before = task->comm->queue;
+    const struct shim_task *before = task->comm->queue.first;
 
     while (before != task && is_past(before))
         before = before->next;
@@ -193,22 +170,23 @@ static bool is_the_librarys(const struct shim_task *task)
 {
     const struct shim_comm *comm = task->comm;
 
-    return is_nonblocking(task) && comm->state == SHIM_COMM_SERVED && comm->native_from > 0 &&
-           task->number >= comm->native_from;
+    return is_nonblocking(task) && comm->state == SHIM_COMM_SERVED && comm->queue.native_from > 0 &&
+           task->posted.number >= comm->queue.native_from;
 }
 
-/* Sets comm->natively if no call waits for another from now on. */
+/* Sets native_now if no call waits for another from now on. */
 static void stop_waiting(struct shim_comm *comm)
 {
-    const struct shim_task *task = comm->queue;
+    struct shim_queue *queue = &comm->queue;
+    const struct shim_task *task = queue->first;
 
-    if (comm->state == SHIM_COMM_FAILED || comm->native_from == 0 ||
-        comm->calls + 1 < comm->native_from)
+    if (comm->state == SHIM_COMM_FAILED || queue->native_from == 0 ||
+        queue->calls + 1 < queue->native_from)
         return;
     while (task && is_past(task))
         task = task->next;
     if (!task)
-        atomic_store(&comm->natively, true);
+        atomic_store(&queue->native_now, true);
 }
 
 /* Returns true if the following windows, like all later calls, go to the MPI library without a
@@ -240,7 +218,7 @@ static void take_status(struct shim_task *task, int status)
         if (status == SS_OK)
             heed_callbacks(task);
         shim_task_end_window(task, status, 0);
-    } else if (task->blocking && !task->polled && !ss_call_polled(task->core) &&
+    } else if (task->blocking && !task->posted.polled && !ss_call_polled(task->core) &&
                ss_call_piece(task->core) == 0) {
         heed_callbacks(task);
         shim_task_set_stage(task, SHIM_TASK_YOURS);
@@ -267,22 +245,22 @@ static void start_window(struct shim_task *task)
 
     /* only the allreduce has windows; calls of other kinds are one window */
     task->n = left < SS_WINDOW || task->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
-    ss_comm_set_number(comm->core, task->number);
-    ss_comm_set_off(comm->core, task->off);
-    ss_comm_set_environment(comm->core, task->environment);
-    ss_comm_set_polled(comm->core, task->polled || must_poll());
+    ss_comm_set_number(comm->core, task->posted.number);
+    ss_comm_set_off(comm->core, task->posted.off);
+    ss_comm_set_environment(comm->core, task->posted.environment);
+    ss_comm_set_polled(comm->core, task->posted.polled || must_poll());
     ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks.any), is_nonblocking(task));
     if (shim.settings.topk) {
-        task->site.buffer = shim_task_known_as(task);
-        ss_comm_set_site(comm->core, &task->site);
+        task->posted.site.buffer = shim_task_known_as(task);
+        ss_comm_set_site(comm->core, &task->posted.site);
     }
-    if (task == comm->queue) {
+    if (task == comm->queue.first) {
         ss_comm_begin_anew(comm->core);
         task->core = ss_comm_call(comm->core);
     } else {
         task->core = ss_comm_slot(comm->core);
     }
-    comm->started++;
+    comm->queue.started++;
     shim_task_set_stage(task, SHIM_TASK_CORE);
     take_status(task, shim_task_start_core(task));
 }
@@ -322,7 +300,7 @@ static bool step_native(struct shim_task *task)
     bool over = false;
     const bool moved = shim_native_step(task, &over, &spent);
 
-    if (over && task->whole)
+    if (over && task->native.whole)
         shim_task_set_stage(task, SHIM_TASK_DONE);
     else if (over)
         shim_task_end_window(task, SS_NATIVE, spent);
@@ -357,7 +335,7 @@ static bool step(struct shim_task *task)
     case SHIM_TASK_CORE:
         if (ss_call_rests(task->core))
             return false;
-        if (atomic_load_explicit(&task->awaited, memory_order_relaxed))
+        if (atomic_load_explicit(&task->request.waited_for, memory_order_relaxed))
             ss_call_hurry(task->core);
         shim_tell_wait(task, status = ss_call_step(task->core));
         bool moved = status != SS_PENDING || ss_call_moved(task->core);
@@ -385,7 +363,7 @@ static bool may_step(const struct shim_task *task)
     struct shim_comm *comm = task->comm;
     enum shim_stage stage = shim_task_stage(task);
 
-    if (stage != SHIM_TASK_QUEUED || task == comm->queue)
+    if (stage != SHIM_TASK_QUEUED || task == comm->queue.first)
         return stage != SHIM_TASK_YOURS;
     if (is_the_librarys(task))
         return task->call.own ? shim_own_is_next(task) : is_next_native(task);
@@ -407,10 +385,11 @@ void shim_task_leave(const struct shim_left *left)
 
 bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
 {
+    struct shim_queue *queue = &comm->queue;
     bool moved = false;
     struct shim_task *task, **link, *before = NULL;
 
-    for (link = &comm->queue; (task = *link) && may_step(task);) {
+    for (link = &queue->first; (task = *link) && may_step(task);) {
         moved = step(task) || moved;
         if (shim_task_stage(task) == SHIM_TASK_QUEUED)
             break;
@@ -420,8 +399,8 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
             continue;
         }
         *link = task->next;
-        if (comm->queue_end == task)
-            comm->queue_end = before;
+        if (queue->last == task)
+            queue->last = before;
         if (task->call.own)
             shim_own_end(task);
         if (!task->blocking) { /* a blocking task belongs to its caller, which reads its stage */
@@ -432,7 +411,7 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
     if (task && shim.settings.merge > 0 && comm->core && never_joins(task))
         ss_comm_hurry(comm->core); /* it waits for the calls before it */
     stop_waiting(comm);
-    comm->stepped = shim_now();
+    queue->stepped = shim_now();
     return moved;
 }
 
@@ -444,7 +423,7 @@ static bool starts_alone(const struct shim_task *before, const struct shim_task 
 
     return before && shim_task_stage(before) == SHIM_TASK_CORE && comm->state == SHIM_COMM_SERVED &&
            !never_joins(task) && !shim_progress_refused() &&
-           shim_now() - comm->stepped < STEPPED_LATELY;
+           shim_now() - comm->queue.stepped < STEPPED_LATELY;
 }
 
 /* Steps a posted call as far as it gets without other ranks. */
@@ -462,7 +441,7 @@ static bool is_native_at_once(const struct shim_task *task)
     struct shim_comm *comm = task->comm;
 
     return comm->state == SHIM_COMM_PASSES ||
-           (comm->state == SHIM_COMM_SERVED && atomic_load(&comm->natively));
+           (comm->state == SHIM_COMM_SERVED && atomic_load(&comm->queue.native_now));
 }
 
 /* Its copies are waited for here, without the lock. */
@@ -478,31 +457,32 @@ static void fill_at_once(struct shim_task *task)
 void shim_task_post(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
+    struct shim_queue *queue = &comm->queue;
     struct shim_left left = {.finished = NULL};
     struct shim_task *before;
 
     fill_at_once(task);
-    if (task->environment)
+    if (task->posted.environment)
         shim_progress_round_as(ss_fpenv_now());
     pthread_mutex_lock(&comm->lock);
-    task->number = ++comm->calls;
-    if (task->number == 1 && comm->at_creation) /* the program has named it since */
+    task->posted.number = ++queue->calls;
+    if (task->posted.number == 1 && comm->contact.at_creation) /* the program has named it since */
         shim_comm_read_name(comm);
-    if (task->call.own && (comm->native_from == 0 || task->number < comm->native_from))
-        comm->native_from = task->number; /* on all ranks, which make the same call */
-    task->polled = comm->polled;
+    if (task->call.own) /* on all ranks, which make the same call */
+        shim_queue_native_from(queue, task->posted.number);
+    task->posted.polled = queue->polled;
     if (!task->blocking) {
         if (shim.settings.merge > 0) /* held only if a thread of the shim steps it meanwhile */
-            atomic_store(&task->awaited, shim_progress_refused());
-        comm->polled = true;
+            atomic_store(&task->request.waited_for, shim_progress_refused());
+        queue->polled = true;
         atomic_store(&shim.requests.made, true);
     }
-    before = comm->queue_end;
-    *(before ? &before->next : &comm->queue) = task;
-    comm->queue_end = task;
+    before = queue->last;
+    *(before ? &before->next : &queue->first) = task;
+    queue->last = task;
     if (!task->blocking) {
         if (is_native_at_once(task))
-            post_whole(task); /* comm->natively may have changed since the caller looked */
+            post_whole(task); /* native_now may have changed since the caller looked */
         shim_progress_enter(comm);
         if (!shim.requests.own_thread || !shim_progress_is_open())
             step_posted(before, task, &left);

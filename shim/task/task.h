@@ -25,49 +25,92 @@ enum shim_stage {
     SHIM_TASK_DONE
 };
 
+/* The content of the buffers. Set by shim/task/layout.c when the task is made. */
+struct shim_content {
+    uint64_t words; /* all kinds but the allreduce: elements of all slices together */
+    /* allgatherv: first elements of the ranks' slices, owned; NULL: equal slices */
+    uint32_t *parts;
+    void *lists;          /* nonblocking: copies of counts and displacements, owned */
+    MPI_Datatype kept[2]; /* nonblocking: copies of datatypes that the application made */
+    bool cannot;          /* this rank's arguments are not served */
+};
+
+/* What held when the call was made. Set by shim_task_init and shim_task_post, and told to core with
+ * each window. */
+struct shim_posted {
+    uint64_t number;          /* number of the call on its communicator */
+    double begin;             /* time of the call, if a trace is wanted */
+    bool off;                 /* MPI_Pcontrol(0) was in effect */
+    bool environment;         /* a sum of floats with traps or a rounding mode */
+    bool polled;              /* a nonblocking call was made on the communicator before */
+    struct shim_place place;  /* call site, MODE=topk */
+    struct ss_call_site site; /* its buffer is that of the window */
+};
+
+/* The window in pieces. Owned by shim/task/native_pieces.c, under the communicator's lock. */
+struct shim_pieces {
+    uint64_t size;   /* elements that the MPI library gets at once, 0: all; set by native.c */
+    uint64_t summed; /* pieces that it has summed */
+    int lost;        /* one of them could not be copied or summed, here or on any rank */
+    bool agrees;     /* the ranks have been asked for `lost` */
+    bool posted;     /* the request is of a piece, or of that question */
+    int refusal;     /* the first error that the MPI library gave there */
+};
+
+/* The part of the MPI library. Owned by shim/task/native.c, under the communicator's lock; of a
+ * blocking call in SHIM_TASK_YOURS, by its caller. */
+struct shim_native {
+    MPI_Request request;
+    double begin;    /* time when it began */
+    double copying;  /* seconds, of the buffers to the host */
+    const void *in;  /* NULL: in place */
+    int barriers;    /* barriers still to run before it */
+    bool assembling; /* the request is a barrier */
+    bool whole;      /* the request is the whole call with all its windows */
+    struct shim_pieces pieces;
+};
+
+/* A reduction with an operator of the program: shim/task/own.c. */
+enum shim_own_stage {
+    SHIM_OWN_IDLE,  /* none, or it has ended */
+    SHIM_OWN_WAITS, /* counts in shim.callbacks.own_waiting */
+    SHIM_OWN_RUNS   /* posted: no thread of the shim calls MPI until it has ended */
+};
+
+/* Nonblocking: the request that the application holds. Owned by shim/task/request.c. */
+struct shim_request {
+    MPI_Request handle;
+    /* links among the tasks with a request, and if the application has freed this one: under the
+     * lock of the requests */
+    struct shim_task **before, *after;
+    bool let_go;
+    atomic_int holders;     /* references of the queue and of the request; the last one frees */
+    atomic_int completion;  /* enum shim_completion */
+    atomic_bool waited_for; /* MERGE: the program waits or tests for it */
+    atomic_bool failed;     /* ended with an error, which the next poll raises */
+    unsigned polls;         /* of the threads that wait for it */
+};
+
+/* Until it is posted a task belongs to the thread that makes it, then it is under its
+ * communicator's lock. The caller of a blocking call reads `stage` without it, and owns the task in
+ * SHIM_TASK_YOURS and SHIM_TASK_DONE. */
 struct shim_task {
     struct shim_task *next; /* in the queue, or in the list of finished tasks */
     struct shim_comm *comm; /* with a reference */
     struct shim_call call;
     enum ss_type type;
     enum ss_op op;
-    /* allgatherv: first elements of the ranks' slices, owned; NULL: equal slices */
-    uint32_t *parts;
-    void *lists;          /* nonblocking: copies of counts and displacements, owned */
-    MPI_Datatype kept[2]; /* nonblocking: copies of datatypes that the application made */
-    uint64_t words;       /* all kinds but the allreduce: elements of all parts together */
-    bool cannot;          /* this rank's arguments are not served */
-    bool broken;          /* its buffers cannot be read: its vote fails the communicator */
     bool blocking;
-    bool at_once;            /* a nonblocking call without memory for a request */
-    bool off;                /* MPI_Pcontrol(0) was in effect when the call was made */
-    bool environment;        /* a sum of floats with traps or a rounding mode */
-    bool polled;             /* a nonblocking call was made on the communicator before */
-    struct shim_place place; /* call site, MODE=topk */
-    struct ss_call_site site;
-    uint64_t number;  /* number of the call on its communicator */
-    uint64_t started; /* comm->started when it went to the MPI library */
-    double begin;     /* time of the call, if a trace is wanted */
+    bool at_once; /* a nonblocking call without memory for a request */
+    bool broken;  /* its buffers cannot be read: its vote fails the communicator */
+    struct shim_content content;
+    struct shim_posted posted;
 
     atomic_int stage;     /* enum shim_stage */
     struct ss_call *core; /* core call in progress */
     uint64_t first, n;    /* current window, in elements */
-    MPI_Request native;
-    double native_begin;
-    double copying;        /* seconds, of the buffers to the host */
-    const void *native_in; /* NULL: in place */
-    int barriers;          /* barriers still to run before it */
-    bool assembling;       /* the request is a barrier */
-    bool whole;            /* the request is the whole call with all its windows */
-    bool waits;            /* call.own: counts in shim.callbacks.own_waiting */
-    /* it is posted, and bars threads of the shim from MPI until it has ended */
-    bool bars;
-    uint64_t piece;  /* elements that it gets at once, 0: all (shim/task/native_pieces.c); */
-    uint64_t summed; /* pieces that it has summed; */
-    int lost;        /* one of them could not be copied or summed, here or on any rank */
-    bool agrees;     /* which the ranks have been asked; */
-    bool posted;     /* the request is of one of them, or of that question */
-    int refusal;     /* the first error that the MPI library gave there */
+    struct shim_native native;
+    enum shim_own_stage own;
 
     int err;      /* MPI_SUCCESS, or the error of the MPI library */
     bool refused; /* the error came on the private communicator, whose handler is silent */
@@ -76,17 +119,7 @@ struct shim_task {
     /* exceptions of core/base/fpenv.h, to be raised in the thread that sees the call end */
     unsigned exceptions;
 
-    /* Nonblocking: the request that the application holds. */
-    MPI_Request request;
-    struct shim_task **before, *after; /* links among the tasks with a request */
-    atomic_int holders;    /* references of the queue and of the request; the last one frees */
-    atomic_int completion; /* enum shim_completion */
-    atomic_bool completed; /* MPI knows that it is complete */
-    atomic_bool awaited;   /* MERGE: the program waits or tests for it */
-    atomic_bool failed;    /* ended with an error, which the next poll raises */
-    bool let_go; /* under the lock of the requests: the application has freed the request */
-    unsigned polls;
-
+    struct shim_request request;
     char text[400]; /* text of an error; last, so that initialisation can skip it */
 };
 
@@ -109,14 +142,15 @@ uint64_t shim_bytes(const struct shim_call *call, int size);
 uint64_t shim_even_bytes(const struct shim_call *call, int size);
 /* Returns false for a reduce_scatter whose ranks get different numbers of elements. */
 bool shim_parts_are_equal(const struct shim_call *call, int size);
-/* Sets words, parts and cannot. */
+/* Sets type and content. */
 void shim_layout(struct shim_task *task);
 
-/* Replaces the datatypes of a nonblocking call by copies, since the application may free its own
- * before the call has ended. Called outside of MPI's callbacks. */
-void shim_layout_keep(struct shim_task *task);
-/* Frees the copies, outside of MPI's callbacks. */
-void shim_layout_let_go(struct shim_task *task);
+/* Replaces the lists and datatypes of a nonblocking call by copies, since the application may free
+ * its own before the call has ended. Called outside of MPI's callbacks. Returns false if memory is
+ * short. */
+bool shim_layout_keep(struct shim_task *task);
+/* Frees the copies of datatypes, outside of MPI's callbacks. */
+void shim_layout_let_go(struct shim_content *content);
 
 /* Frees the memory that the task owns. */
 void shim_task_close(struct shim_task *task);

@@ -14,6 +14,13 @@ static inline enum shim_stage shim_task_stage(const struct shim_task *task)
     return (enum shim_stage)atomic_load_explicit(&task->stage, memory_order_acquire);
 }
 
+/* Lets nonblocking calls go to the MPI library from this call on, unless they do so already. */
+static inline void shim_queue_native_from(struct shim_queue *queue, uint64_t call)
+{
+    if (queue->native_from == 0 || call < queue->native_from)
+        queue->native_from = call;
+}
+
 /* ---- shim/task/task.c ---- */
 
 /* Ends a window, under the lock. status: result of core's call. seconds: time in the MPI library

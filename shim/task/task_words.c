@@ -68,9 +68,9 @@ static void trace_line(const struct shim_task *task, int status)
             snprintf(density, sizeof density, "density %.4g", ss_call_density(c));
     }
     shim_say(CFG_DEBUG_TRACE, "communicator \"%s\", call %llu: %lld %s, %s%s%s, %s, %.3f ms",
-             task->comm->name, (unsigned long long)task->number, (long long)task->call.count,
+             task->comm->name, (unsigned long long)task->posted.number, (long long)task->call.count,
              ss_type_name(task->type), ran, *why ? ": " : "", why, density,
-             1e3 * (shim_now() - task->begin));
+             1e3 * (shim_now() - task->posted.begin));
 }
 
 void shim_task_trace(const struct shim_task *task, int status)
@@ -108,7 +108,7 @@ static void book_synchronous(enum ss_kind kind, int64_t count, const struct shim
 void shim_task_book_synchronous(const struct shim_task *task)
 {
     if (are_counted() && task->core && ss_call_is_synchronous(task->core))
-        book_synchronous(task->call.kind, task->call.count, &task->place);
+        book_synchronous(task->call.kind, task->call.count, &task->posted.place);
 }
 
 void shim_book_synchronous(const struct shim_call *call)
