@@ -147,8 +147,7 @@ tap "$?" "random programs observe the same bare and preloaded"
 
 # ---- none is forgotten ----
 
-# Those of tests/mpi/device have device memory of their own (device.t). Not by place: greq_probe runs
-# without the library; nb_protected protects memory of the host, address_space limits it; sums on a device raise no
+# Those of tests/mpi/device have device memory of their own (device.t). Not by place: nb_protected protects memory of the host, address_space limits it; sums on a device raise no
 # floating-point exceptions (fpsums), and operators of the program read host memory (nb_own). The plugin and names bring
 # an MPI of their own, where tests/preload/to_device.c does not find it; seccomp forbids what the driver for tests asks
 # of the system; dups makes no sum; without memory of the host nothing can be copied to it (starved). Memory that the
@@ -163,7 +162,7 @@ for file in tests/mpi/*/*.c; do
     program=${file##*/}
     program=${program%.c}
     case $file in
-    */device/* | */greq_probe.c | */nb_protected.c | */plugin.c) continue ;;
+    */device/* | */nb_protected.c | */plugin.c) continue ;;
     */address_space.c | */copied.c | */direct.c | */dirty_words.c | */dups.c | */fpsums.c | */half_sums.c | */in_memory.c | */names.c | */nb_births.c | */nb_crowd.c | */nb_first.c | */nb_lone.c | */nb_own.c) continue ;;
     */scatter_counts.c | */seccomp.c | */starved.c) continue ;;
     esac

@@ -14,6 +14,13 @@ for program in nb_mpif nb_mpi nb_f08; do
     done
 done
 
+bare 4 nb_order_f08 5
+tap_passed "nb_order_f08 on 4 ranks, bare"
+SPARSESHIM_ALGORITHM=recursive_doubling SPARSESHIM_PROGRESS=watchdog preloaded 4 nb_order_f08 200
+tap_taken "nb_order_f08 on 4 ranks, 200 times: a sum moves while its rank is in MPI_Recv" 190 190
+SPARSESHIM_PROGRESS=thread preloaded 4 nb_order_f08 40
+tap_taken "nb_order_f08 on 4 ranks, PROGRESS=thread" 30
+
 if ! have_mpi4py; then
     skip "mpi4py" "it could not be built from PyPI: $(tail -n 1 "$WORK/err")"
     finish
