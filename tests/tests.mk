@@ -125,7 +125,7 @@ $(BENCH): $(BUILD)/libsparseshim_core.a
 
 # The programs of FLAVOUR_T for other MPI libraries, in $(BUILD)/tests/FLAVOUR (tests/t/lib.sh).
 FLAVOURS := abi openmpi4 openmpi5 mpich5 mpich3
-FLAVOUR_NAMES := oracle oracle_fastmath kinds scatter_counts control freed nb_callbacks nb_complete nb_layers nb_own nb_random nb_threads \
+FLAVOUR_NAMES := oracle oracle_fastmath kinds scatter_counts control freed nb_callbacks nb_layers nb_own nb_random nb_threads \
                  conserve layers replicas steps $(notdir $(basename $(wildcard tests/mpi/harmless/*.c)))
 FLAVOUR_MPICC_abi = $(CC) -I$(BUILD)/abi-venv/include/standard
 FLAVOUR_LIBS_abi = $(BUILD)/abi-venv/lib/libmpi_abi.so.1 -Wl,-rpath,$(abspath $(BUILD))/abi-venv/lib
@@ -275,7 +275,7 @@ more.frameworks: tests
 # Files that hold under every MPI library; tests/t/other_mpi names what is left out. Libraries with the
 # interface of Debian's MPICH run fewer; MPICH 3 serves nonblocking calls behind a blocking one alone.
 FLAVOUR_T_mpich3 := harmless interpose_oracle collectives nonblocking_callbacks
-FLAVOUR_T_mpich5 := $(FLAVOUR_T_mpich3) nonblocking_complete topk_conserve random_programs
+FLAVOUR_T_mpich5 := $(FLAVOUR_T_mpich3) topk_conserve random_programs
 FLAVOUR_T := $(FLAVOUR_T_mpich5) nonblocking_own nonblocking_random nonblocking_threads topk_identity
 more.abi: tests $(FLAVOURS:%=programs-%)
 	@failed=; $(foreach flavour,$(FLAVOURS),echo "FLAVOUR=$(flavour)"; \
@@ -293,8 +293,8 @@ more.mpich: tests
 # MPI tests on a driver for tests. Buffers in the memory of a device, of a pool, of two devices and of the host, by turns.
 EMULATED_T := collectives decisions files gradients harmless interpose_failing interpose_fortran interpose_fpenv \
               interpose_oracle interpose_programs interpose_stack interpose_together nonblocking_beside \
-              nonblocking_callbacks nonblocking_complete nonblocking_edges nonblocking_languages nonblocking_layers \
-              nonblocking_merged nonblocking_mixed nonblocking_order nonblocking_random nonblocking_small \
+              nonblocking_callbacks nonblocking_edges nonblocking_languages nonblocking_layers \
+              nonblocking_merged nonblocking_mixed nonblocking_random nonblocking_small \
               nonblocking_threads observe profiles programs quorum quorum_edges random_programs reproducible \
               topk_advice topk_api topk_conserve topk_identity trace train_fmnist train_hyperplane \
               train_langid

@@ -7,6 +7,7 @@ program nb_mixed_f08
     type(MPI_Request) :: request(3)
     integer :: rank, nranks, step, k, token, bad, allbad
     character(len=16) :: first
+    logical :: done
 
     call get_command_argument(1, first)
     call MPI_Init()
@@ -33,6 +34,10 @@ program nb_mixed_f08
             call MPI_Recv(token, 1, MPI_INTEGER, 2, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
             if (token /= -step) bad = bad + 1
         end if
+        done = .false.
+        do while (.not. done)
+            call MPI_Request_get_status(request(1), done, MPI_STATUS_IGNORE)
+        end do
         call MPI_Wait(request(1), MPI_STATUS_IGNORE)
         if (.not. MPI_ASYNC_PROTECTS_NONBLOCKING) call MPI_F_sync_reg(out)
         if (rank == 2) then

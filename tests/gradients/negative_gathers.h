@@ -22,12 +22,6 @@ static void walk(bool (*adds)(int i))
         reduce(d, n);
         add(x, 1, d, n);
     }
-    result_of(x, n, 1e-4);
-}
-
-static bool by_turns(int i)
-{
-    return i % job.ranks == job.rank;
 }
 
 static bool by_small_blocks(int i)
@@ -40,16 +34,6 @@ static bool by_lot(int i)
     return (int)(word(42, (uint64_t)i, 0) % (uint64_t)job.ranks) == job.rank;
 }
 
-static bool by_parts(int i)
-{
-    return (int)((int64_t)i * job.ranks / job.n) == job.rank;
-}
-
-static void gather_cyclic(void)
-{
-    walk(by_turns);
-}
-
 static void gather_blocks(void)
 {
     walk(by_small_blocks);
@@ -58,11 +42,6 @@ static void gather_blocks(void)
 static void gather_random(void)
 {
     walk(by_lot);
-}
-
-static void gather_parts(void)
-{
-    walk(by_parts);
 }
 
 #endif

@@ -11,12 +11,11 @@ static double gradient(int rank, int step, int i)
            normal(21 + (uint64_t)rank, (uint64_t)step, (uint64_t)i);
 }
 
-/* The output of a layer whose inputs are divided among the ranks; rectified: these are not
- * negative, so that each rank's outputs have a mean. */
-static void layer_outputs(bool rectified)
+/* The output of a layer whose inputs are divided among the ranks. */
+static void activations(void)
 {
     int n = job.n, outputs = 64, batch = n / outputs, inputs = 32;
-    double *y = zeros((size_t)n), *w = zeros((size_t)(outputs * inputs)), sum = 0, square = 0;
+    double *y = zeros((size_t)n), *w = zeros((size_t)(outputs * inputs));
 
     for (int i = 0; i < outputs * inputs; i++)
         w[i] = normal(50 + (uint64_t)job.rank, (uint64_t)i, 0);
@@ -27,32 +26,19 @@ static void layer_outputs(bool rectified)
                 for (int i = 0; i < inputs; i++) {
                     double x =
                         normal(23, (uint64_t)(step * batch + b), (uint64_t)(job.rank * inputs + i));
-                    v += w[o * inputs + i] * (rectified ? fmax(x, 0) : x);
+                    v += w[o * inputs + i] * x;
                 }
                 y[b * outputs + o] = v;
             }
         reduce(y, n);
-        sum += mixed(y, n);
-        square += dot(y, y, n);
     }
-    result_of_sums(sum, square);
-}
-
-static void activations(void)
-{
-    layer_outputs(false);
-}
-
-static void activations_relu(void)
-{
-    layer_outputs(true);
 }
 
 static void moments(void)
 {
     int n = job.n;
     double *m = zeros((size_t)n), *v = zeros((size_t)n), *g = zeros((size_t)n),
-           *square = zeros((size_t)n), sum = 0;
+           *square = zeros((size_t)n);
 
     for (int step = 0; step < job.steps; step++) {
         for (int i = 0; i < n; i++) {
@@ -66,34 +52,15 @@ static void moments(void)
         for (int i = 0; i < n; i++) {
             m[i] /= job.ranks;
             v[i] /= job.ranks;
-            sum += m[i] / (sqrt(v[i]) + 1e-8) * (0.5 + uniform(77, (uint64_t)i, 0));
         }
     }
-    job.tolerance = 1e-3;
-    result(dot(m, m, n));
-    result(dot(v, v, n));
-    result(sum);
-}
-
-static void squares(void)
-{
-    int n = job.n;
-    double *v = zeros((size_t)n), *all = zeros((size_t)n);
-
-    for (int step = 0; step < job.steps; step++) {
-        for (int i = 0; i < n; i++)
-            v[i] = pow(gradient(job.rank, step, i), 2);
-        reduce(v, n);
-        follow(all, 0.9, v, n);
-    }
-    result_of(all, n, 1e-4);
 }
 
 /* Means and squares of the channels of a batch, side by side. */
 static void batchnorm(void)
 {
     int n = job.n;
-    double *s = zeros((size_t)n), *all = zeros((size_t)n);
+    double *s = zeros((size_t)n);
 
     for (int step = 0; step < job.steps; step++) {
         for (int c = 0; c < n / 2; c++) {
@@ -107,9 +74,7 @@ static void batchnorm(void)
             }
         }
         reduce(s, n);
-        follow(all, 0.9, s, n);
     }
-    result_of(all, n, 1e-4);
 }
 
 /* Gradients of every step, of which nothing is made here, and weights averaged every so many steps
@@ -117,7 +82,7 @@ static void batchnorm(void)
 static void averages(int every)
 {
     int n = job.n;
-    double *v = zeros((size_t)n), *w = zeros((size_t)n), sum = 0;
+    double *v = zeros((size_t)n), *w = zeros((size_t)n);
 
     for (int i = 0; i < n; i++)
         w[i] = 0.3 * normal(27, (uint64_t)i, 0);
@@ -132,11 +97,7 @@ static void averages(int every)
         reduce(v, n);
         for (int i = 0; i < n; i++)
             w[i] = v[i] / job.ranks;
-        sum += mixed(w, n);
     }
-    job.tolerance = 1e-4;
-    result(dot(w, w, n));
-    result(sum / sqrt(dot(w, w, n) * n));
 }
 
 static void weights_1(void)
@@ -149,33 +110,9 @@ static void weights_10(void)
     averages(10);
 }
 
-static void weights_50(void)
-{
-    averages(50);
-}
-
 static void weights_600(void)
 {
     averages(600);
-}
-
-/* Losses by example class and hits by class, of batches of an evaluation. */
-static void metrics(void)
-{
-    int n = job.n;
-    double *s = zeros((size_t)n), *all = zeros((size_t)n);
-
-    for (int step = 0; step < job.steps; step++) {
-        memset(s, 0, (size_t)n * sizeof *s);
-        for (int i = 0; i < n; i++) {
-            uint64_t id = (uint64_t)(step * job.ranks + job.rank), c = word(28, id, (uint64_t)i);
-            s[c % (uint64_t)(n / 2)] += -log(1e-9 + uniform(29, id, (uint64_t)i));
-            s[n / 2 + (int)(c % (uint64_t)(n / 2))] += uniform(30, id, (uint64_t)i) < 0.7;
-        }
-        reduce(s, n);
-        add(all, 1, s, n);
-    }
-    result_of(all, n, 1e-4);
 }
 
 #endif

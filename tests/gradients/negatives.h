@@ -1,5 +1,5 @@
-/* What all the programs of negatives.c use: the helper through which they reduce, random numbers,
- * vectors, and what they print at the end. */
+/* What all the programs of negatives.c use: the helper through which they reduce, random numbers
+ * and vectors. */
 #ifndef TESTS_GRADIENTS_NEGATIVES_H
 #define TESTS_GRADIENTS_NEGATIVES_H
 
@@ -16,9 +16,6 @@ static struct {
     uint64_t seed;
     bool wide; /* double */
     float *narrow;
-    double digest[4];
-    double tolerance;
-    int values;
 } job;
 
 /* The helper: the sum over the ranks, in place. */
@@ -86,21 +83,6 @@ static void add(double *a, double s, const double *b, int n)
         a[i] += s * b[i];
 }
 
-/* A value that every element enters, with its own weight. */
-static double mixed(const double *v, int n)
-{
-    double sum = 0;
-
-    for (int i = 0; i < n; i++)
-        sum += v[i] * (0.5 + uniform(77, (uint64_t)i, 0));
-    return sum;
-}
-
-static void result(double value)
-{
-    job.digest[job.values++] = value;
-}
-
 /* Data: `rows` of each rank with `columns` normal entries, of falling deviation, so that there are
  * few strong directions. */
 static double *data(int rows, int columns, double falling)
@@ -126,28 +108,9 @@ static void normal_operator(const double *x, int rows, int n, double shift, cons
     }
 }
 
-/* Row i of a symmetric positive definite band matrix, times v. */
-static double band_row(const double *v, int i, int n)
-{
-    double sum = (2.5 + uniform(5, (uint64_t)i, 0)) * v[i];
-
-    for (int k = 1; k <= 4; k++) {
-        sum -= i >= k ? v[i - k] / (4 * k) : 0;
-        sum -= i + k < n ? v[i + k] / (4 * k) : 0;
-    }
-    return sum;
-}
-
 static int first_row(int rank)
 {
     return (int)((int64_t)job.n * rank / job.ranks);
-}
-
-static void band_part(const double *v, double *out)
-{
-    memset(out, 0, (size_t)job.n * sizeof *out);
-    for (int i = first_row(job.rank); i < first_row(job.rank + 1); i++)
-        out[i] = band_row(v, i, job.n);
 }
 
 /* A mean that follows x. */
@@ -155,22 +118,6 @@ static void follow(double *mean, double keep, const double *x, int n)
 {
     for (int i = 0; i < n; i++)
         mean[i] = keep * mean[i] + (1 - keep) * x[i];
-}
-
-/* What comes of v is the result. */
-static void result_of(const double *v, int n, double tolerance)
-{
-    job.tolerance = tolerance;
-    result(mixed(v, n));
-    result(dot(v, v, n));
-}
-
-/* Of the sums of all steps: their mixed entries, relative to their energy, and that. */
-static void result_of_sums(double sum, double square)
-{
-    job.tolerance = 1e-4;
-    result(square);
-    result(sum / sqrt(square));
 }
 
 #endif

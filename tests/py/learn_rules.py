@@ -205,6 +205,31 @@ class Judgements(unittest.TestCase):
         calls = [[[abs(x) for x in noise(draw)] for _ in range(4)] for _ in range(40)]
         self.assertIn("one sign", self.verdict(calls).reason)
 
+    def test_each_reason_refuses_its_sums(self):
+        def inputs(value, calls=60, ranks=4):
+            """value(draw, call, rank, common, own): an input, of noise for all ranks and for this rank alone."""
+            draw = random.Random(8)
+            own = [noise(draw) for _ in range(ranks)]
+            made = []
+            for call in range(calls):
+                common = noise(draw)
+                made.append([value(draw, call, r, common, own[r]) for r in range(ranks)])
+            return made
+
+        def scattered(draw, _call, r, _common, _own):
+            return [(1 + (7 * i + 13 * r) % 5) * x for i, x in enumerate(noise(draw))]
+        for reason, calls in (
+                ("fills elements of its own", inputs(lambda d, c, r, common, own: [x if i % 4 == r else 0.0 for i, x in
+                                                                                   enumerate(noise(d))])),
+                ("comes again", inputs(lambda d, c, r, common, own: plus(common, 1, own))),
+                ("energy lies in places of its own", inputs(scattered)),
+                ("norm changes on all ranks alike", [[[x * 0.5 ** i for x in vector] for vector in vectors] for i, vectors
+                                                     in enumerate(training(common=3.0))]),
+                ("do not turn slowly", inputs(lambda d, c, r, common, own: plus(noise(random.Random(c % 3)), 0.5, noise(d)))),
+                ("new in every call", inputs(lambda d, c, r, common, own: plus(common, 1, noise(d)))),
+                ("keep direction and size", training(turn=0.0))):
+            self.assertIn(reason, self.verdict(calls).reason)
+
     def test_few_calls_are_undecided(self):
         verdict = self.verdict(training(calls=judge.LEAST - 1))
         self.assertEqual((verdict.kind, verdict.reason), (judge.UNDECIDED, "15 calls are too few to judge, 16 are needed"))

@@ -75,7 +75,7 @@ tap "$?" "MODE=observe: the communicator only"
 
 # Communicators of parts of the job are told by their own first ranks.
 export SPARSESHIM_MODE=exact SPARSESHIM_MIN_COUNT=1
-PROGRAMS=$BUILD/tests/mpi preloaded 4 comms
+PROGRAMS=$BUILD/tests/mpi preloaded 4 smoke
 [ "$STATUS" -eq 0 ] && [ "$(told 'communicator ".*" of [0-9]+ ranks: met; ')" -ge 2 ]
 tap "$?" "communicators of a job: $(told '.*: met; ') lines"
 finish

@@ -28,20 +28,14 @@ tap_served() {
     tap_taken "$1" "$2"
 }
 
-preloaded 2 nb_complete
-tap_served "completion, 2 ranks" 70
-SPARSESHIM_PROGRESS=thread SPARSESHIM_ALGORITHM=ring preloaded 3 nb_complete
-tap_served "completion, 3 ranks, ring, PROGRESS=thread" 70
-SPARSESHIM_PROGRESS=off preloaded 2 nb_complete
+SPARSESHIM_PROGRESS=thread SPARSESHIM_ALGORITHM=ring SPARSESHIM_MIN_COUNT=64 preloaded 2 nb_random --runs 6 --seed 7
+tap_served "6 random programs on 2 ranks, ring, PROGRESS=thread" 18
+SPARSESHIM_PROGRESS=off SPARSESHIM_MIN_COUNT=64 preloaded 2 nb_random --runs 6
 tap_taken_none "PROGRESS=off: calls on devices are refused, those with buffers of the host right"
 [ "$(grep -c 'to_device: 0 nonblocking calls on devices, [1-9]' "$WORK/err")" = 2 ]
 tap "$?" "... with a message that names PROGRESS=watchdog"
-preloaded 3 nb_order --times 4
-tap_served "calls that move while their rank is blocked elsewhere" 60
 preloaded 3 nb_order_f08 20
-tap_served "... in mpi_f08, whose requests complete under other names" 18
-SPARSESHIM_ALGORITHM=dense preloaded 3 nb_dense --times 2
-tap_served "dense legs in flight, 3 ranks" 40
+tap_served "sums move while a rank waits, in mpi_f08, whose requests complete under other names" 18
 # Threads that sleep in the MPI library keep others out of it.
 YIELDS='' SPARSESHIM_ALGORITHM=split_allgather preloaded 2 nb_threads --rounds 2
 tap_served "threads, 2 ranks" 30
@@ -49,6 +43,8 @@ preloaded 3 nb_blocking
 tap_served "a blocking call beside a nonblocking one" 79
 YIELDS='' SPARSESHIM_ALGORITHM=split_allgather preloaded 3 nb_callbacks operator 4
 tap_served "a rank makes an operator of its own" 4
+SPARSESHIM_ALGORITHM=dense SPARSESHIM_MIN_COUNT=64 preloaded 3 nb_random --runs 6
+tap_served "6 random programs on 3 ranks, dense" 18
 SPARSESHIM_MIN_COUNT=64 preloaded 3 nb_random --runs 6
 tap_served "6 random programs on 3 ranks" 18
 preloaded 3 kinds

@@ -155,23 +155,9 @@ edge any 2 "MPI_Abort's exit code" edge_errors abort
 edge low 3 "a handler sends, probes and reduces" edge_errors talks
 edge low 2 "a handler sends, probes and reduces at MPI_THREAD_FUNNELED" edge_errors talks-funneled
 edge low 2 "a handler makes large sums" edge_errors sums
-edge any 3 "a handler counts" edge_errors counts
-edge any 2 "a handler counts at MPI_THREAD_MULTIPLE" edge_errors counts-multiple
-edge low 2 "a handler jumps out of calls, sums go on" edge_errors jumps
-edge low 2 "a handler jumps while nonblocking sums are under way" edge_errors jumps-pending
 edge low 2 "callbacks of generalized requests call MPI" edge_errors greq
 
 # ---- threads ----
-edge low 2 "operators of the program run in its own thread" edge_threads operators
-edge low 2 "operators of the program run in its own thread at MPI_THREAD_MULTIPLE" \
-    edge_threads operators-multiple
-edge low 2 "callbacks of attributes run in the program's thread, as often as bare" \
-    edge_threads attributes
-edge low 2 "callbacks of attributes run in the program's thread at MPI_THREAD_MULTIPLE" \
-    edge_threads attributes-multiple
-edge low 2 "error handlers and request callbacks run in the program's thread" edge_threads handlers
-edge low 2 "error handlers and request callbacks run in the program's thread at MULTIPLE" \
-    edge_threads handlers-multiple
 for level in init 0 1 2 3; do
     edge any 2 "the level of threads is the MPI library's ($level)" edge_threads levels "$level"
 done
@@ -182,27 +168,11 @@ edge low 2 "no thread but the program's" edge_threads threads
 # ---- first contact ----
 for level in "" -multiple; do
     at=${level:+" at MPI_THREAD_MULTIPLE"}
-    edge low 2 "MPI_COMM_DUP_FN with a delete callback that frees$at" edge_contact "dup-fn$level"
-    edge low 3 "no copy callback is called$at" edge_contact "copy-counts$level"
-    edge low 2 "a copy callback that fails on one rank stops nobody$at" \
-        edge_contact "copy-fails$level"
-    edge any 2 "attributes of the world$at" edge_contact "world-attributes$level"
-    edge long 2 "1100 communicators, nonblocking first calls$at" \
-        edge_contact "many-nonblocking$level"
     edge long 2 "no communicator is left before the first call$at" edge_contact "contexts$level" 0
     edge long 2 "one communicator is left before the first call$at" edge_contact "contexts$level" 1
     edge any 2 "one rank has used up its communicators$at" edge_contact "contexts-uneven$level"
-    edge any 2 "error handlers are kept$at" edge_contact "handlers-kept$level"
-    edge any 2 "error handlers that only their communicator holds$at" \
-        edge_contact "handler-freed$level"
     edge any 3 "messages of the program are its own$at" edge_contact "messages$level"
 done
-edge long 2 "2500 communicators in turn, with attributes" edge_contact churn attributes
-edge long 2 "2500 communicators in turn at MPI_THREAD_MULTIPLE" edge_contact churn-multiple
-LIMIT=120 edge long 2 "1100 communicators, blocking first calls" edge_contact many-blocking
-# Open MPI and MPICH 3 make communicators slowly.
-[[ $FLAVOUR == @(openmpi*|mpich3) ]] || edge once 2 "1100 communicators, first calls of both kinds" edge_contact many-both-multiple
-edge long 2 "1900 communicators, after calls on twenty" edge_contact contexts-after
 # What moves buffers takes refusals under a handler of its own, which errors beside them meet, too.
 on_host "what moves buffers sets other error handlers for a moment"
 edge any 2 "errors on MPI_COMM_SELF beside first calls reach their handler" edge_contact errors-self
@@ -226,21 +196,19 @@ for how in return counting; do
     edge any 2 "wrong arguments of each call at MPI_THREAD_MULTIPLE ($how)" \
         edge_wrong wrong-multiple "$how"
 done
+# Those that end the program.
+for call in allreduce allreduce_c; do
+    for mistake in count type-null type-bad; do
+        edge once 2 "$call with a wrong argument ($mistake)" edge_wrong wrong return "$call" "$mistake"
+    done
+done
 for level in "" -multiple; do
     at=${level:+" at MPI_THREAD_MULTIPLE"}
-    edge any 3 "lists of a nonblocking gather are let go at once$at" edge_args "lists$level"
     edge any 2 "gathers more than 2^31 elements apart$at" edge_args "far$level"
-    edge any 3 "gathers with gaps and empty slices, in reverse order$at" edge_args "gaps$level"
     edge any 2 "buffers that end where no memory is$at" edge_args "page-ends$level"
     edge any 2 "send buffers that cannot be written$at" edge_args "read-only$level"
-    edge any 3 "calls in place$at" edge_args "in-place$level"
-    edge any 2 "calls without elements$at" edge_args "nothing$level"
     edge any 2 "a thread with a stack of 256 KiB$at" edge_args "stack$level" 256
 done
-edge any 2 "no floating-point exception is raised, none is forgotten, the rounding stays" \
-    edge_args exceptions
-edge any 2 "a program that traps floating-point exceptions" edge_args traps
-edge any 2 "a program that traps floating-point exceptions, with Inf and NaN" edge_args traps inf
 edge any 2 "errno stays" edge_args errno
 
 # ---- the end ----
@@ -271,6 +239,8 @@ edge any 2 "sessions outlive MPI_Finalize, opened in another order on each rank"
 edge any 2 "sessions outlive MPI_Finalize, longer on one rank" edge_finalize outlives 3
 edge any 2 "two sessions, no MPI_Init" edge_finalize sessions
 edge any 2 "MPI_Finalize in an exit handler" edge_finalize atexit
+edge any 2 "a sum before MPI_Init" edge_finalize sum-before
+edge any 2 "a sum after MPI_Finalize" edge_finalize sum-after
 edge any 2 "a rank is killed" edge_finalize killed
 edge any 2 "no sum is made" edge_finalize no-sum
 edge any 2 "MPI is not initialised" edge_finalize no-init
@@ -299,9 +269,6 @@ edge any 2 "nothing is written to standard error's number" edge_process closed
 # ---- communicators and requests ----
 for level in "" -multiple; do
     at=${level:+" at MPI_THREAD_MULTIPLE"}
-    edge any 3 "topologies$at" edge_comms "topologies$level"
-    MPIR_CVAR_NOLOCAL=0 edge any 3 "parts of the world$at" edge_comms "parts$level"
-    edge any 3 "intercommunicators$at" edge_comms "groups$level"
     edge any 3 "callbacks of a communicator that is freed sum on it$at" edge_freed "freed$level"
     edge any 3 "... and make its first calls$at" edge_freed "freed-first$level"
     edge any 3 "... by MPI_Comm_disconnect$at" edge_freed "disconnected$level"
@@ -310,18 +277,7 @@ for level in "" -multiple; do
         edge_freed "freed-alone$level"
     edge any 2 "a communicator lives on where a callback has failed$at" \
         edge_freed "free-fails$level"
-    edge moved 2 "the program's own MPI_Comm_idup$at" edge_comms "idup$level"
-    edge any 2 "persistent sums$at" edge_comms "persistent$level"
-    edge low 2 "statuses of every completion$at" edge_comms "statuses$level"
-    edge any 2 "MPI_Cancel and MPI_Request_free of a sum$at" edge_comms "cancel$level"
-    edge any 2 "requests of messages$at" edge_comms "others$level"
-    edge any 2 "hundreds of requests$at" edge_comms "many$level"
-    edge any 3 "sums move while a rank waits elsewhere$at" edge_comms "elsewhere$level"
-    edge any 3 "sums in another order on each rank$at" edge_comms "order$level"
 done
-edge any 2 "sums beside a thread that receives" edge_comms receive-multiple
-edge any 2 "sums of several threads" edge_comms threads-multiple
-edge any 2 "sums of one thread after the other" edge_comms turns
 
 # ---- Fortran ----
 for level in init 0 1 2 3; do

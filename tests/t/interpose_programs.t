@@ -55,15 +55,9 @@ done
 SPARSESHIM_ALPHA=1us SPARSESHIM_BETA=1e-9 preloaded 2 fewcalls 4 1024
 measured 0 0 "where its costs are given none are sent"
 
-both 4 12 comms
 both 3 7 special sparse
 SPARSESHIM_ALGORITHM=auto preloaded 3 special sparse
 tap_passed "special sparse under auto"
-both 3 9 attributes
-# The private communicator is made from the group: no callback of the application runs, so one that
-# would fail on a single rank stops nobody.
-SPARSESHIM_ALGORITHM=ring preloaded 3 attributes one
-tap_passed "a copy callback that fails on one rank: right sums, calls are made sparse" 12
 both 2 600 churn 300 1900 # MPICH has 2048 at a time
 # A handle that one thread frees is given to another before the call that frees it has returned.
 SPARSESHIM_ALGORITHM=ring PRELOAD="$LIB $PROGRAMS/slow_free.so" preloaded 2 churn_threads 100
@@ -161,34 +155,7 @@ for ranks in 2 3; do
     tap "$(($(passed_for observe) == 0))" "MODE=observe on $ranks ranks: calls were observed"
 done
 
-# Erroneous calls: class and handler as under the bare library.
-bare 2 error_codes
-tap "$STATUS" "erroneous calls under the bare MPI library end with an error code"
-cp "$WORK/out" "$WORK/errors.bare"
-SPARSESHIM_ALGORITHM=ring preloaded 2 error_codes
-result=$STATUS
-diff "$WORK/errors.bare" "$WORK/out" >"$WORK/difference" || result=1
-cp "$WORK/difference" "$WORK/out"
-tap "$result" "erroneous calls give the same classes and call the same handlers"
-sparse_calls 7
-tap "$?" "correct calls between them are made sparse"
-# how_it_ended: what the MPI library said, without process numbers and addresses. With a buffer in
-# device memory it is asked first whether it can read that: another function says so.
-how_it_ended() {
-    echo "failed: $((STATUS != 0 && STATUS != 124))"
-    sed -n 's/.*\(Attempting to use an MPI routine .*\)/\1/p' "$WORK/err" "$WORK/out" |
-        sed "${PLACES:+s/(internal[A-Za-z_]*)//}" | sort -u
-    grep -h 'the fatal call returned' "$WORK/out"
-}
-for case in 0 1 2 3 4 5 6 uninitialized finalized; do
-    bare 2 error_codes fatal "$case"
-    expected=$(how_it_ended)
-    SPARSESHIM_ALGORITHM=ring preloaded 2 error_codes fatal "$case"
-    [ "$(how_it_ended)" = "$expected" ]
-    tap "$?" "fatal call ($case) ends as under the bare MPI library: ${expected//$'\n'/, }"
-done
-
 # Started without mpirun: one rank.
-SPARSESHIM_ALGORITHM=ring within 60 env LD_PRELOAD="$LOADED" "$PROGRAMS/comms"
+SPARSESHIM_ALGORITHM=ring within 60 env LD_PRELOAD="$LOADED" "$PROGRAMS/smoke"
 tap_passed "without mpirun: one rank, preloaded"
 finish

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The ends of nonblocking calls: of the job, of a datatype; and arguments that are errors.
+# The end of a job while its ranks still meet, calls beside each other, and protected pages.
 set -u
 . tests/t/lib.sh
 
@@ -15,15 +15,6 @@ for i in 1 2 3 4 5 6; do
     done
 done
 tap $result "a_job_may_end_while_its_ranks_still_meet"
-
-bare 3 kinds_edge
-passed
-tap $? "kinds_edge on 3 ranks, bare"
-for ranks in 2 3 5; do
-    preloaded $ranks kinds_edge
-    passed && [ "$(counter calls.seen)" -gt 20 ]
-    tap $? "kinds_edge on $ranks ranks: datatypes freed early, pairs, arguments that are errors"
-done
 
 bare 4 nb_blocking
 tap_passed "nb_blocking on 4 ranks, bare"

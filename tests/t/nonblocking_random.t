@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Random legal programs of blocking, nonblocking, point-to-point and communicator operations give the
-# right sums. More of them: RUNS=N SEED=S prove tests/t/nonblocking_random.t
+# right sums, also where a sum has to move while its rank is blocked elsewhere. More of them: RUNS=N SEED=S prove tests/t/nonblocking_random.t
 set -u
 export SPARSESHIM_MIN_COUNT=64 # the programs draw counts below and above
 . tests/t/lib.sh
@@ -18,13 +18,16 @@ preloaded 4 nb_random --runs "$RUNS" --seed "$SEED"
 tap_taken "$RUNS random programs on 4 ranks" "$((RUNS * 2))"
 preloaded 2 nb_random --runs "$((RUNS * 2))" --seed "$((SEED + 1000))"
 tap_taken "$((RUNS * 2)) random programs on 2 ranks" "$((RUNS * 4))"
-for setting in PROGRESS=thread ALGORITHM=dense ALGORITHM=split_allgather ALGORITHM=recursive_doubling; do
+# MODE=topk: nothing is registered.
+export SPARSESHIM_REGISTER=count=1000000
+for setting in PROGRESS=thread ALGORITHM=dense ALGORITHM=split_allgather ALGORITHM=recursive_doubling ALGORITHM=ring MODE=topk; do
     export "SPARSESHIM_$setting"
     preloaded 3 nb_random --runs "$((RUNS / 3))" --seed "$((SEED + 2000))"
     tap_taken "$((RUNS / 3)) random programs on 3 ranks, $setting" "$((RUNS / 3))"
     unset "SPARSESHIM_${setting%%=*}"
     export SPARSESHIM_PROGRESS=watchdog
 done
+unset SPARSESHIM_REGISTER
 SPARSESHIM_PROGRESS=off preloaded 3 nb_random --runs 5 --seed "$((SEED + 2000))"
 tap_taken_none "random programs on 3 ranks, PROGRESS=off"
 preloaded 1 nb_random --runs 20 --seed "$((SEED + 3000))"

@@ -28,6 +28,12 @@ if [ "$FLAVOUR" = mpich ]; then
     same 60 2 single MIN_COUNT=1,PROGRESS=off
     same 40 3 single MIN_COUNT=1,MODE=observe,PROGRESS=off
     same 20 4 single MIN_COUNT=1000,PROGRESS=off
+    # Operators and keys of a program end the service of nonblocking calls: "none" makes none.
+    same 60 2 multiple,none MIN_COUNT=1
+    same 40 3 multiple,none MIN_COUNT=1,ALGORITHM=split_allgather
+    same 40 3 multiple,early MIN_COUNT=1,ALGORITHM=split_allgather
+    same 40 2 single,none MIN_COUNT=1,PROGRESS=watchdog 100
+    same 20 2 serialized MIN_COUNT=1 200
     same 40 2 multiple,none MIN_COUNT=1,PROGRESS=watchdog,PROGRAMS=!random_programs 1000
 else
     part=$((${RUNS:-200} / 5))

@@ -81,7 +81,7 @@ tap "$?" "a call site has one name wherever the program is loaded: ${plain##*:}"
 
 # Communicators that are gone at the end of the job.
 at_all_places
-SPARSESHIM_EXCLUDE='*' preloaded 2 comms
+SPARSESHIM_EXCLUDE='*' preloaded 2 smoke
 tap_passed "communicators come and go, everything excluded: exact"
 [ "$(tensors)" -gt 0 ] && [ "$(tensors ranks=0)" = 0 ]
 tap "$?" "tensors of communicators that were freed are in the report: $(tensors)"

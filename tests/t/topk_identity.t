@@ -57,20 +57,6 @@ extra 3 8 count=2000:2010
 missing 3 8 count=2000:2010
 END
 
-# Twelve equal layers through one scratch buffer.
-for ranks in 2 3; do
-    SPARSESHIM_REGISTER=count=1800:calls=12 preloaded "$ranks" layers layers
-    tap_passed "$ranks ranks, twelve layers in one buffer, by calls=12 beside a loss" 300
-    tap "$(($(tensors count=1800 type=float state=registered) != 12))" "$ranks ranks: the report names twelve tensors"
-    SPARSESHIM_REGISTER=count=1800:calls=12 preloaded "$ranks" layers scratch
-    tap_passed "$ranks ranks, twelve layers in one buffer, by calls=12 alone: their sum balances" 300
-    tap "$(($(tensors count=1800 type=float state=registered) != 12))" "$ranks ranks: twelve tensors as well"
-done
-
-# A fusion buffer of varying packing is one tensor: nothing is lost.
-SPARSESHIM_REGISTER='*:calls=1' preloaded 3 layers fusion n=4096 bound=eps exact=no
-tap_passed "a fusion buffer of varying packing: nothing is lost" 60
-
 # Weights summed from another site, every ten steps beside gradients, stay exact.
 bits() {
     sed -n 's/^# bits //p' "$WORK/out"
@@ -87,29 +73,6 @@ for buffers in equal other; do
     tap "$?" "weights beside gradients (buffers=$buffers): as in exact mode, bit for bit"
 done
 
-# Metrics appended to the gradient, or before it.
-for algorithm in allgather recursive_doubling dsar; do
-    for end in last first; do
-        SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_REGISTER="count=1800:keep=$end:3:calls=1" \
-            SPARSESHIM_TEST=identity_steps=1 preloaded 4 layers metric end=$end
-        tap_passed "$algorithm, keep=$end:3: metrics arrive exact, the rest balances" 40
-    done
-done
-
-# Inputs that are not finite. The norms of these gradients vary by powers of two, as if by a loss scale;
-# those of whole numbers do not.
-for ranks in 2 3 5; do
-    for algorithm in ring split_allgather; do
-        for case in notfinite overflow; do
-            SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 \
-                preloaded "$ranks" layers $case
-            tap_passed "$ranks ranks, $algorithm, $case" 40
-        done
-    done
-    SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 preloaded "$ranks" layers notfinite \
-        form=whole
-    tap_passed "$ranks ranks, Inf and NaN among gradients of steady norm" 40
-done
 # Rules that differ between the ranks: nobody is registered, every call is native.
 SPARSESHIM_TEST=identity_steps=1 within 60 "$MPIRUN" \
     -n 1 env LD_PRELOAD="$LOADED $YIELDS" SPARSESHIM_REGISTER='count=1::calls=1' "$PROGRAMS/layers" native : \

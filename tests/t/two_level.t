@@ -33,7 +33,7 @@ for layout in 112 1122 1212 11223 123123 111223 1111222 12341234 112233441; do
     done
 done
 two_levels 1122 auto "long vectors" 1 4 oracle 2000000 3 12
-two_levels 1123 two_level "many communicators" 1 4 comms
+two_levels 1123 two_level "many communicators" 1 4 smoke
 SPARSESHIM_PROGRESS=watchdog two_levels 1122 auto "calls under way together" 20 4 nb_random --runs 12 --seed 1
 SPARSESHIM_PROGRESS=watchdog two_levels 11232 split_allgather "calls under way together" 20 5 nb_random --runs 6 --seed 3
 two_levels 11122 split_allgather "smoke" 10 5 smoke

@@ -18,6 +18,7 @@ enum { EDGE_COUNT = 70000 };
 /* levels of a case: MPI_Init; the case initialises MPI itself */
 enum { EDGE_INIT = -1, EDGE_NONE = -2 };
 
+/* A case runs at MPI_THREAD_MULTIPLE if "-multiple" follows its name. */
 struct edge_case {
     const char *name;
     int level; /* for MPI_Init_thread, or one of the above */
@@ -145,16 +146,21 @@ static inline int edge_main(int argc, char **argv, const struct edge_case *cases
     edge.argc = argc;
     edge.argv = argv;
     for (size_t i = 0; i < n; i++) {
-        if (argc < 2 || strcmp(argv[1], cases[i].name) != 0)
+        const size_t length = strlen(cases[i].name);
+        const char *more =
+            argc < 2 || strncmp(argv[1], cases[i].name, length) != 0 ? "another" : argv[1] + length;
+        const bool multiple = strcmp(more, "-multiple") == 0;
+
+        if (*more && !multiple)
             continue;
         if (cases[i].level == EDGE_NONE) {
             cases[i].run();
             return 0;
         }
-        if (cases[i].level == EDGE_INIT)
+        if (cases[i].level == EDGE_INIT && !multiple)
             MPI_Init(&argc, &argv);
         else
-            MPI_Init_thread(&argc, &argv, cases[i].level, &given);
+            MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : cases[i].level, &given);
         edge_begin(MPI_COMM_WORLD);
         cases[i].run();
         MPI_Finalize();

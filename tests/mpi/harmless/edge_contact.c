@@ -3,43 +3,7 @@
 
 #include "tests/mpi/harmless/edge.h"
 
-enum { MANY = 1100, CALLS = 3 };
-
-/* ---- attributes ---- */
-
-static int copies, deletions;
-
-static int frees(MPI_Comm comm, int keyval, void *value, void *extra)
-{
-    (void)comm, (void)keyval, (void)extra;
-    deletions++;
-    free(value);
-    return MPI_SUCCESS;
-}
-
-static int counts_copies(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag)
-{
-    (void)comm, (void)keyval, (void)extra;
-    copies++;
-    *(void **)copy = value;
-    *flag = 1;
-    return MPI_SUCCESS;
-}
-
-static int fails_to_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag)
-{
-    (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
-    copies++;
-    *flag = 0;
-    return edge.rank == 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
-}
-
-static int counts_deletions(MPI_Comm comm, int keyval, void *value, void *extra)
-{
-    (void)comm, (void)keyval, (void)value, (void)extra;
-    deletions++;
-    return MPI_SUCCESS;
-}
+enum { CALLS = 3 };
 
 /* A first call of each kind, on a communicator of its own. */
 static bool first_call(MPI_Comm comm, int kind)
@@ -87,71 +51,6 @@ static bool first_call(MPI_Comm comm, int kind)
     return good;
 }
 
-static void attributes_with(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *del)
-{
-    int keyval;
-
-    MPI_Comm_create_keyval(copy, del, &keyval, NULL);
-    for (int kind = 0; kind < 8; kind++) {
-        MPI_Comm comm;
-        void *value = malloc(100), *got = NULL;
-        int flag = 0;
-        bool first, sums, isums;
-
-        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-        MPI_Comm_set_attr(comm, keyval, value);
-        first = first_call(comm, kind);
-        sums = edge_sums(comm, CALLS, 10);
-        isums = edge_isum(comm, 20);
-        MPI_Comm_get_attr(comm, keyval, &got, &flag);
-        edge_say("first call %d: %s, sums %s, nonblocking %s, attribute there: %s", kind,
-                 edge_yes(first), edge_yes(sums), edge_yes(isums), edge_yes(flag && got == value));
-        MPI_Comm_free(&comm);
-        MPI_Barrier(MPI_COMM_WORLD);
-        edge_say("copied %d times, deleted %d times", copies, deletions);
-    }
-    MPI_Comm_free_keyval(&keyval);
-}
-
-static void dup_fn(void)
-{
-    attributes_with(MPI_COMM_DUP_FN, frees);
-}
-
-static void copy_counts(void)
-{
-    attributes_with(counts_copies, counts_deletions);
-}
-
-static void copy_fails(void)
-{
-    attributes_with(fails_to_copy, counts_deletions);
-}
-
-/* On the world itself, from which the program then duplicates. */
-static void world_attributes(void)
-{
-    int keyval;
-    MPI_Comm comm;
-
-    MPI_Comm_create_keyval(counts_copies, counts_deletions, &keyval, NULL);
-    MPI_Comm_set_attr(MPI_COMM_WORLD, keyval, &copies);
-    MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &copies);
-    edge_say("nonblocking %s, sums %s", edge_yes(edge_isum(MPI_COMM_WORLD, 1)),
-             edge_yes(edge_sums(MPI_COMM_WORLD, CALLS, 2)));
-    edge_say("copied %d, deleted %d", copies, deletions);
-    for (int i = 0; i < 5; i++) {
-        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-        edge_say("nonblocking %s, sums %s", edge_yes(edge_isum(comm, 1)),
-                 edge_yes(edge_sums(comm, CALLS, 2)));
-        MPI_Comm_free(&comm);
-    }
-    edge_say("copied %d, deleted %d", copies, deletions);
-    MPI_Comm_delete_attr(MPI_COMM_WORLD, keyval);
-    MPI_Comm_delete_attr(MPI_COMM_SELF, keyval);
-    edge_say("copied %d, deleted %d", copies, deletions);
-}
-
 /* ---- many communicators ---- */
 
 static int granted(MPI_Comm *comms, int wanted)
@@ -163,58 +62,6 @@ static int granted(MPI_Comm *comms, int wanted)
         n++;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     return n;
-}
-
-/* All alive at once; `kind` bit 0: blocking first contacts, bit 1: nonblocking ones. */
-static void many(int kind)
-{
-    static MPI_Comm comms[MANY];
-    static MPI_Request requests[MANY];
-    static float *outs[MANY];
-    int got = granted(comms, MANY), wrong = 0;
-    bool later = true;
-
-    edge.count = edge.count > 1000 ? 66000 : edge.count;
-    edge_fill(MPI_COMM_WORLD, edge.in, 3);
-    for (int i = 0; i < got; i++) {
-        if (kind == 1 || (kind == 3 && i % 2)) {
-            wrong += !edge_sum(comms[i], 3);
-            continue;
-        }
-        if (!outs[i % 64])
-            outs[i % 64] = edge_buffer();
-        MPI_Iallreduce(edge.in, outs[i % 64], edge.count, MPI_FLOAT, MPI_SUM, comms[i],
-                       &requests[i]);
-        if (i % 64 == 63 || kind == 3)
-            for (int j = i - i % 64; j <= i; j++)
-                if (requests[j] != MPI_REQUEST_NULL && (kind == 2 || j % 2 == 0))
-                    MPI_Wait(&requests[j], MPI_STATUS_IGNORE);
-    }
-    for (int j = got - got % 64; j < got; j++)
-        if (kind == 2)
-            MPI_Wait(&requests[j], MPI_STATUS_IGNORE);
-    if (kind != 1)
-        wrong += !edge_right(MPI_COMM_WORLD, outs[0], 3);
-    for (int i = 0; i < got; i += 50)
-        later = edge_sum(comms[i], 5) && edge_isum(comms[i], 6) && later;
-    edge_say("%d communicators, %d wrong, later calls %s", got, wrong, edge_yes(later));
-    for (int i = 0; i < got; i++)
-        MPI_Comm_free(&comms[i]);
-}
-
-static void many_blocking(void)
-{
-    many(1);
-}
-
-static void many_nonblocking(void)
-{
-    many(2);
-}
-
-static void many_both(void)
-{
-    many(3);
 }
 
 /* contexts LEFT: all but so many communicators that MPI grants are in use before the first call. */
@@ -262,55 +109,6 @@ static void contexts_uneven(void)
         MPI_Comm_free(&comms[--n]);
     edge_say("sums %s", edge_yes(edge_sums(pair, CALLS, 1)));
     MPI_Comm_free(&pair);
-}
-
-/* Communicators used for calls first, then as many more as a program may have. */
-static void contexts_after(void)
-{
-    static MPI_Comm comms[4096];
-    int used = 20, n;
-
-    n = granted(comms, used);
-    for (int i = 0; i < n; i++)
-        if (!edge_sums(comms[i], 2, 1) || !edge_isum(comms[i], 4))
-            edge_say("a wrong sum");
-    n += granted(comms + n, 1900 - n);
-    edge_say("%d communicators", n);
-    while (n > 0)
-        MPI_Comm_free(&comms[--n]);
-}
-
-/* More communicators than MPI has at a time, one after the other, each freed with its first call
- * just done; `edge churn ATTRIBUTES`: with attributes that have callbacks. */
-static void contexts_in_turn(void)
-{
-    int keyval, wrong = 0;
-    bool attributes = edge.argc > 2;
-
-    edge.count = edge.count > 1000 ? 66000 : edge.count;
-    edge_fill(MPI_COMM_WORLD, edge.in, 3);
-    if (attributes)
-        MPI_Comm_create_keyval(counts_copies, counts_deletions, &keyval, NULL);
-    for (int i = 0; i < 2500; i++) {
-        MPI_Request request;
-        MPI_Comm comm;
-
-        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-        if (attributes)
-            MPI_Comm_set_attr(comm, keyval, &copies);
-        MPI_Iallreduce(edge.in, edge.out, edge.count, MPI_FLOAT, MPI_SUM, comm, &request);
-        if (i % 2)
-            MPI_Comm_free(&comm);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        if (i % 2 == 0)
-            MPI_Comm_free(&comm);
-        if (i % 100 == 0)
-            wrong += !edge_right(MPI_COMM_WORLD, edge.out, 3);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    edge_say("%d wrong, copied %d, deleted %d", wrong, copies, deletions);
-    if (attributes)
-        MPI_Comm_free_keyval(&keyval);
 }
 
 /* ---- error handlers ---- */
@@ -411,49 +209,6 @@ static void errors_on_the_same(void)
     }
 }
 
-static void handlers_are_kept(void)
-{
-    MPI_Errhandler mine, got;
-
-    MPI_Comm_create_errhandler(counts_errors, &mine);
-    for (int kind = 0; kind < 8; kind++) {
-        MPI_Comm comm;
-
-        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-        MPI_Comm_set_errhandler(comm, kind % 2 ? mine : MPI_ERRORS_RETURN);
-        first_call(comm, kind);
-        MPI_Comm_get_errhandler(comm, &got);
-        edge_say("the same handler %s", edge_yes(got == (kind % 2 ? mine : MPI_ERRORS_RETURN)));
-        if (got == mine)
-            MPI_Errhandler_free(&got);
-        MPI_Comm_get_errhandler(MPI_COMM_SELF, &got);
-        edge_say("of self %s", edge_yes(got == MPI_ERRORS_ARE_FATAL));
-        MPI_Comm_free(&comm);
-    }
-    MPI_Errhandler_free(&mine);
-    edge_say("handled %d", handled);
-}
-
-/* The last reference to a handler is the communicator's own. */
-static void handler_freed(void)
-{
-    for (int i = 0; i < 200; i++) {
-        MPI_Errhandler mine;
-        MPI_Comm comm;
-        int x = 0;
-
-        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-        MPI_Comm_create_errhandler(counts_errors, &mine);
-        MPI_Comm_set_errhandler(comm, mine);
-        MPI_Errhandler_free(&mine);
-        if (i % 20 == 0)
-            first_call(comm, i / 20 % 8);
-        MPI_Send(&x, 1, MPI_INT, 4711, 0, comm);
-        MPI_Comm_free(&comm);
-    }
-    edge_say("handled %d", handled);
-}
-
 /* ---- the shape of what the program sees ---- */
 
 static void names_and_info(void)
@@ -524,34 +279,12 @@ static void messages_beside(void)
 }
 
 static const struct edge_case cases[] = {
-    {"dup-fn", EDGE_INIT, dup_fn},
-    {"dup-fn-multiple", MPI_THREAD_MULTIPLE, dup_fn},
-    {"copy-counts", EDGE_INIT, copy_counts},
-    {"copy-counts-multiple", MPI_THREAD_MULTIPLE, copy_counts},
-    {"copy-fails", EDGE_INIT, copy_fails},
-    {"copy-fails-multiple", MPI_THREAD_MULTIPLE, copy_fails},
-    {"world-attributes", EDGE_INIT, world_attributes},
-    {"world-attributes-multiple", MPI_THREAD_MULTIPLE, world_attributes},
-    {"many-blocking", EDGE_INIT, many_blocking},
-    {"many-nonblocking", EDGE_INIT, many_nonblocking},
-    {"many-nonblocking-multiple", MPI_THREAD_MULTIPLE, many_nonblocking},
-    {"many-both-multiple", MPI_THREAD_MULTIPLE, many_both},
     {"contexts", EDGE_INIT, contexts},
-    {"contexts-multiple", MPI_THREAD_MULTIPLE, contexts},
     {"contexts-uneven", EDGE_INIT, contexts_uneven},
-    {"contexts-uneven-multiple", MPI_THREAD_MULTIPLE, contexts_uneven},
-    {"contexts-after", EDGE_INIT, contexts_after},
-    {"churn", EDGE_INIT, contexts_in_turn},
-    {"churn-multiple", MPI_THREAD_MULTIPLE, contexts_in_turn},
     {"errors-self", MPI_THREAD_MULTIPLE, errors_on_self},
     {"errors-same", MPI_THREAD_MULTIPLE, errors_on_the_same},
-    {"handlers-kept", EDGE_INIT, handlers_are_kept},
-    {"handlers-kept-multiple", MPI_THREAD_MULTIPLE, handlers_are_kept},
-    {"handler-freed", EDGE_INIT, handler_freed},
-    {"handler-freed-multiple", MPI_THREAD_MULTIPLE, handler_freed},
     {"names", EDGE_INIT, names_and_info},
     {"messages", EDGE_INIT, messages_beside},
-    {"messages-multiple", MPI_THREAD_MULTIPLE, messages_beside},
 };
 
 EDGE_MAIN(cases)

@@ -1,17 +1,8 @@
-/* edge_errors CASE: error handlers that call MPI, end the job or do not return. */
-#include <setjmp.h>
-
+/* edge_errors CASE: error handlers that call MPI or end the job. */
 #include "tests/mpi/harmless/edge.h"
 
 static int handled;
 static MPI_Comm other; /* no handler of this program is called for it */
-static jmp_buf back;
-
-static void handler_counts(MPI_Comm *comm, int *code, ...)
-{
-    (void)comm, (void)code;
-    handled++;
-}
 
 static void handler_aborts(MPI_Comm *comm, int *code, ...)
 {
@@ -52,13 +43,6 @@ static void handler_sums(MPI_Comm *comm, int *code, ...)
     (void)comm, (void)code;
     handled++;
     edge_say("sums inside of the handler: %s", edge_yes(edge_sums(other, 3, 100)));
-}
-
-static void handler_jumps(MPI_Comm *comm, int *code, ...)
-{
-    (void)comm, (void)code;
-    handled++;
-    longjmp(back, 1);
 }
 
 static void use(MPI_Comm comm, MPI_Comm_errhandler_function *function)
@@ -224,7 +208,7 @@ static void abort_itself(void)
     wait_for_the_end();
 }
 
-/* ---- a handler that calls MPI, or jumps ---- */
+/* ---- a handler that calls MPI ---- */
 
 static void errors_with(MPI_Comm_errhandler_function *function)
 {
@@ -258,88 +242,6 @@ static void handler_that_talks(void)
 static void handler_that_sums(void)
 {
     errors_with(handler_sums);
-}
-
-static void handler_that_counts(void)
-{
-    errors_with(handler_counts);
-}
-
-/* Out of calls that are wrapped, and of others, while calls are under way. */
-static void handler_that_jumps(void)
-{
-    static volatile int way, round;
-    MPI_Comm comm;
-    static MPI_Request request;
-    int counts[16] = {0}, displs[16] = {0};
-
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    use(comm, handler_jumps);
-    for (round = 0; round < 40; round++)
-        for (way = 0; way < 8; way++) {
-            if (setjmp(back) == 0) {
-                switch (way) {
-                case 0:
-                    to_nobody(comm);
-                    break;
-                case 1:
-                    MPI_Allreduce(edge.in, edge.in, edge.count, MPI_FLOAT, MPI_SUM, comm);
-                    break;
-                case 2:
-                    MPI_Iallreduce(edge.in, edge.in, edge.count, MPI_FLOAT, MPI_SUM, comm,
-                                   &request);
-                    break;
-                case 3:
-                    MPI_Reduce(edge.in, edge.out, edge.count, MPI_FLOAT, MPI_SUM, 4711, comm);
-                    break;
-                case 4:
-                    MPI_Allgather(NULL, 1, MPI_FLOAT, edge.out, 1, MPI_FLOAT, comm);
-                    break;
-                case 5:
-                    MPI_Allgatherv(MPI_IN_PLACE, 1, MPI_FLOAT, NULL, counts, displs,
-                                   MPI_DATATYPE_NULL, comm);
-                    break;
-                case 6:
-                    MPI_Reduce_scatter_block(edge.in, edge.out, edge.count / edge.size, MPI_FLOAT,
-                                             MPI_OP_NULL, comm);
-                    break;
-                default:
-                    MPI_Allreduce(edge.in, edge.out, edge.count, MPI_FLOAT, MPI_BAND, comm);
-                }
-            }
-            if (round < 3 && !edge_sum(comm, 40 + (uint64_t)way))
-                edge_say("a wrong sum after way %d", way);
-            if (round < 3 && !edge_isum(comm, 50 + (uint64_t)way))
-                edge_say("a wrong nonblocking sum after way %d", way);
-        }
-    edge_say("jumped %d times, then sums: %s", handled, edge_yes(edge_sums(comm, 3, 60)));
-    MPI_Comm_free(&comm);
-}
-
-static void jump_while_pending(void)
-{
-    MPI_Comm comm;
-    static MPI_Request request;
-    float *in = edge_buffer(), *out = edge_buffer();
-    static volatile int round;
-
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    use(comm, handler_jumps);
-    for (round = 0; round < 10; round++) {
-        edge_fill(comm, in, 70);
-        MPI_Iallreduce(in, out, edge.count, MPI_FLOAT, MPI_SUM, comm, &request);
-        if (setjmp(back) == 0)
-            to_nobody(comm);
-        if (setjmp(back) == 0)
-            MPI_Allreduce(edge.in, edge.in, edge.count, MPI_FLOAT, MPI_SUM, comm);
-        edge_say("beside it: %s", edge_yes(edge_sum(comm, 80)));
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        edge_say("nonblocking: %s", edge_yes(edge_right(comm, out, 70)));
-    }
-    edge_say("jumped %d times", handled);
-    MPI_Comm_free(&comm);
-    free(in);
-    free(out);
 }
 
 /* ---- generalized requests ---- */
@@ -413,10 +315,6 @@ static const struct edge_case cases[] = {
     {"talks", EDGE_INIT, handler_that_talks},
     {"talks-funneled", MPI_THREAD_FUNNELED, handler_that_talks},
     {"sums", EDGE_INIT, handler_that_sums},
-    {"counts", EDGE_INIT, handler_that_counts},
-    {"counts-multiple", MPI_THREAD_MULTIPLE, handler_that_counts},
-    {"jumps", EDGE_INIT, handler_that_jumps},
-    {"jumps-pending", EDGE_INIT, jump_while_pending},
     {"greq", EDGE_INIT, generalized_requests},
 };
 

@@ -385,7 +385,23 @@ static void after_finalize(void)
     edge_say("finalized %d, returned %d", down, err);
 }
 
-/* An error, which ends the program. */
+/* Errors, which end the program. */
+static void sum_before_init(void)
+{
+    float in = 1, out = 0;
+
+    MPI_Allreduce(&in, &out, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void sum_after_finalize(void)
+{
+    MPI_Init(NULL, NULL);
+    edge_begin(MPI_COMM_WORLD);
+    edge_sums(MPI_COMM_WORLD, 3, 1);
+    MPI_Finalize();
+    edge_sum(MPI_COMM_WORLD, 1);
+}
+
 static void pcontrol_after_finalize(void)
 {
     MPI_Init(NULL, NULL);
@@ -398,31 +414,25 @@ static void pcontrol_after_finalize(void)
 
 static const struct edge_case cases[] = {
     {"before", EDGE_INIT, callbacks_before},
-    {"before-multiple", MPI_THREAD_MULTIPLE, callbacks_before},
     {"after", EDGE_INIT, callbacks_after},
-    {"after-multiple", MPI_THREAD_MULTIPLE, callbacks_after},
     {"mixed", EDGE_INIT, callbacks_mixed},
-    {"mixed-multiple", MPI_THREAD_MULTIPLE, callbacks_mixed},
     {"world", EDGE_INIT, callbacks_of_the_world},
-    {"world-multiple", MPI_THREAD_MULTIPLE, callbacks_of_the_world},
     {"alone", EDGE_INIT, callbacks_alone},
-    {"alone-multiple", MPI_THREAD_MULTIPLE, callbacks_alone},
     {"order", EDGE_INIT, callbacks_in_order},
     {"fails", EDGE_INIT, callback_fails},
     {"late", EDGE_INIT, late_to_finalize},
-    {"late-multiple", MPI_THREAD_MULTIPLE, late_to_finalize},
     {"stopped", EDGE_INIT, stopped_before_finalize},
-    {"stopped-multiple", MPI_THREAD_MULTIPLE, stopped_before_finalize},
     {"last-sum", MPI_THREAD_MULTIPLE, late_to_the_last_sum},
     {"complete", MPI_THREAD_MULTIPLE, late_to_complete},
     {"outlives", EDGE_NONE, session_outlives},
     {"sessions", EDGE_NONE, two_sessions},
     {"exit", EDGE_INIT, exit_without},
-    {"exit-multiple", MPI_THREAD_MULTIPLE, exit_without},
     {"atexit", EDGE_NONE, finalized_by_exit},
     {"killed", EDGE_INIT, killed},
     {"no-sum", EDGE_INIT, never_a_sum},
     {"no-init", EDGE_NONE, not_even_init},
+    {"sum-before", EDGE_NONE, sum_before_init},
+    {"sum-after", EDGE_NONE, sum_after_finalize},
     {"init-only", EDGE_INIT, init_only},
     {"pcontrol", EDGE_INIT, pcontrol},
     {"pcontrol-after", EDGE_NONE, pcontrol_after_finalize},

@@ -157,17 +157,11 @@ static void free_fails(void)
 
 static const struct edge_case cases[] = {
     {"freed", EDGE_INIT, freed_with_sums},
-    {"freed-multiple", MPI_THREAD_MULTIPLE, freed_with_sums},
     {"disconnected", EDGE_INIT, disconnected_with_sums},
-    {"disconnected-multiple", MPI_THREAD_MULTIPLE, disconnected_with_sums},
     {"freed-gathers", EDGE_INIT, freed_with_gathers},
-    {"freed-gathers-multiple", MPI_THREAD_MULTIPLE, freed_with_gathers},
     {"freed-alone", EDGE_INIT, freed_alone},
-    {"freed-alone-multiple", MPI_THREAD_MULTIPLE, freed_alone},
     {"freed-first", EDGE_INIT, freed_with_first_sums},
-    {"freed-first-multiple", MPI_THREAD_MULTIPLE, freed_with_first_sums},
     {"free-fails", EDGE_INIT, free_fails},
-    {"free-fails-multiple", MPI_THREAD_MULTIPLE, free_fails},
 };
 
 EDGE_MAIN(cases)

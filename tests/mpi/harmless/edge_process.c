@@ -279,24 +279,12 @@ static void connects(void)
 }
 
 static const struct edge_case cases[] = {
-    {"forks", EDGE_INIT, forks},
-    {"forks-multiple", MPI_THREAD_MULTIPLE, forks},
-    {"forks-pending", EDGE_INIT, forks_while_pending},
-    {"forks-pending-multiple", MPI_THREAD_MULTIPLE, forks_while_pending},
-    {"replaced", EDGE_NONE, replaced},
-    {"interrupted", EDGE_INIT, interrupted},
-    {"interrupted-multiple", MPI_THREAD_MULTIPLE, interrupted},
-    {"awaited", EDGE_NONE, awaited},
-    {"handlers-stay", EDGE_INIT, handlers_stay},
-    {"files", EDGE_INIT, files},
-    {"files-multiple", MPI_THREAD_MULTIPLE, files},
-    {"closed", EDGE_INIT, error_output_closed},
-    {"limited", EDGE_INIT, limited},
-    {"limited-multiple", MPI_THREAD_MULTIPLE, limited},
-    {"spawn", EDGE_INIT, spawns},
-    {"spawn-multiple", MPI_THREAD_MULTIPLE, spawns},
+    {"forks", EDGE_INIT, forks},       {"forks-pending", EDGE_INIT, forks_while_pending},
+    {"replaced", EDGE_NONE, replaced}, {"interrupted", EDGE_INIT, interrupted},
+    {"awaited", EDGE_NONE, awaited},   {"handlers-stay", EDGE_INIT, handlers_stay},
+    {"files", EDGE_INIT, files},       {"closed", EDGE_INIT, error_output_closed},
+    {"limited", EDGE_INIT, limited},   {"spawn", EDGE_INIT, spawns},
     {"connect", EDGE_INIT, connects},
-    {"connect-multiple", MPI_THREAD_MULTIPLE, connects},
 };
 
 EDGE_MAIN(cases)

@@ -311,7 +311,6 @@ static void wrong(void)
 
 static const struct edge_case cases[] = {
     {"wrong", EDGE_INIT, wrong},
-    {"wrong-multiple", MPI_THREAD_MULTIPLE, wrong},
 };
 
 EDGE_MAIN(cases)

@@ -316,6 +316,18 @@ static void run_two(struct rp *p, struct rp *other)
     MPI_Comm_free(&world);
 }
 
+/* In a thread that ends before the next program begins. */
+static void run_elsewhere(struct rp *p)
+{
+    pthread_t thread;
+
+    p->main = false;
+    if (pthread_create(&thread, NULL, run, p) != 0)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    pthread_join(thread, NULL);
+    rp_here.program = p;
+}
+
 static void run_seed(uint64_t seed)
 {
     static struct rp p, other;
@@ -327,7 +339,10 @@ static void run_seed(uint64_t seed)
     atomic_store(&rp_combined, 0);
     atomic_store(&rp_foreign, 0);
     atomic_store(&rp_outside, 0);
-    if (p.alone) {
+    if (job.level == MPI_THREAD_SERIALIZED && seed % 2) {
+        run_elsewhere(&p);
+        rp_end_attributes(&p);
+    } else if (p.alone) {
         run(&p);
         rp_end_attributes(&p);
     } else {

@@ -241,6 +241,25 @@ static void rp_act_name(struct rp *p)
         RP(Comm_set_name, slot->comm, name);
 }
 
+/* Reduces one group to the first rank of the other, whose other ranks name nothing. */
+static void rp_reduce_to_group(struct rp *p, struct rp_slot *slot, bool low)
+{
+    const int n = 1 + rp_draw(p, 3000);
+    const size_t bytes = (size_t)n * sizeof(int);
+    const bool roots = (p->rank < p->size / 2) == low;
+    struct rp_buffers b = rp_make_buffers(bytes, bytes, false);
+
+    rp_fill(p, b.in, &rp_elements[2], (size_t)n, RP_SPARSE, slot->rank);
+    rp_note(p, "Reduce of %d between groups", n);
+    if (!roots)
+        RP(Reduce, b.in, NULL, n, MPI_INT, MPI_SUM, 0, slot->comm);
+    else if (slot->rank == 0)
+        RP(Reduce, b.in, b.out, n, MPI_INT, MPI_SUM, MPI_ROOT, slot->comm);
+    else
+        RP(Reduce, NULL, NULL, n, MPI_DATATYPE_NULL, MPI_OP_NULL, MPI_PROC_NULL, slot->comm);
+    rp_keep_buffers(p, &b, "Reduce", false, MPI_REQUEST_NULL, false);
+}
+
 /* Makes collectives over two groups, each of which gets the other's data. */
 static void rp_act_inter(struct rp *p)
 {
@@ -251,7 +270,10 @@ static void rp_act_inter(struct rp *p)
         slot = &p->slot[i];
     if (!slot->used || !slot->inter)
         return;
-    rp_reduce_on(p, slot, what[rp_draw(p, 2)]);
+    if (rp_draw(p, 3) == 0)
+        rp_reduce_to_group(p, slot, rp_draw(p, 2));
+    else
+        rp_reduce_on(p, slot, what[rp_draw(p, 2)]);
 }
 
 static void rp_act_compare(struct rp *p)

@@ -42,7 +42,8 @@ static struct rp_side rp_describe(MPI_Datatype base, size_t base_bytes, int n, i
         s.count = n / 2;
         s.own = true;
     } else if (layout == 2) {
-        MPI_Datatype inner = rp_contiguous(1, base);
+        MPI_Datatype inner = MPI_DATATYPE_NULL;
+        RP(Type_contiguous_c, 1, base, &inner);
         s.type = rp_contiguous(n > 0 ? n : 1, inner);
         s.count = n > 0;
         s.own = true;
@@ -55,6 +56,12 @@ static struct rp_side rp_describe(MPI_Datatype base, size_t base_bytes, int n, i
         s.span = (size_t)n * base_bytes * 3 / 2;
     }
     return s;
+}
+
+/* What is sent in place means nothing. */
+static struct rp_side rp_in_place(void)
+{
+    return (struct rp_side){.type = MPI_DATATYPE_NULL, .count = RP_OPEN_MPI ? 0 : -5};
 }
 
 /* Draws what this rank sends. */
@@ -85,13 +92,15 @@ static void rp_fill_words(struct rp *p, void *out, size_t bytes, bool sparse, in
     }
 }
 
-/* Draws an even count per rank and the beginnings of the slices, with or without gaps. */
+/* Draws an even count per rank and the beginnings of the slices, in the order of the ranks or
+ * reversed, with or without gaps. */
 static size_t rp_draw_slices(struct rp *p, int n, int size, int *counts, int *displs)
 {
-    bool gaps = rp_draw(p, 2);
+    bool gaps = rp_draw(p, 2), reversed = rp_draw(p, 4) == 0;
     size_t next = 0;
 
-    for (int r = 0; r < size; r++) {
+    for (int i = 0; i < size; i++) {
+        int r = reversed ? size - 1 - i : i;
         counts[r] = rp_draw(p, 3) ? n : 2 * rp_draw(p, 1 + n / 2);
         displs[r] = (int)next;
         next += (size_t)counts[r] + (gaps ? (size_t)rp_draw(p, 5) : 0);
@@ -108,7 +117,7 @@ static void rp_gatherv(struct rp *p, struct rp_slot *slot, bool blocking)
     bool in_place = rp_draw(p, 3) == 0, large = rp_draw(p, 5) == 0, sparse = rp_draw(p, 2);
     size_t total = rp_draw_slices(p, n, slot->size, counts, displs);
     int mine = counts[slot->rank], at = displs[slot->rank];
-    struct rp_side s = rp_describe(MPI_INT, 4, mine, in_place ? 0 : rp_draw_layout(p));
+    struct rp_side s = in_place ? rp_in_place() : rp_describe(MPI_INT, 4, mine, rp_draw_layout(p));
     struct rp_buffers b = rp_make_buffers(in_place ? 0 : s.span, total * 4, in_place);
     MPI_Request request = MPI_REQUEST_NULL;
 
@@ -172,15 +181,18 @@ static void rp_gather_on(struct rp *p, struct rp_slot *slot, enum rp_gather what
     static const struct {
         MPI_Datatype type;
         size_t bytes;
-    } bases[] = {{MPI_INT, 4}, {MPI_DOUBLE, 8}, {MPI_FLOAT, 4}, {MPI_SHORT, 2}, {MPI_CHAR, 1}};
-    int base = rp_draw(p, 5), n = rp_draw_count(p) / 2 * 2, root = rp_draw(p, 1000) % slot->size;
+    } bases[] = {{MPI_INT, 4},   {MPI_DOUBLE, 8}, {MPI_FLOAT, 4},
+                 {MPI_SHORT, 2}, {MPI_CHAR, 1},   {MPI_FLOAT_INT, 8}};
+    int base = rp_draw(p, 6), n = rp_draw_count(p) / 2 * 2, root = rp_draw(p, 1000) % slot->size;
     bool gathers = what == RP_ALLGATHER || what == RP_IALLGATHER;
     bool alltoall = what == RP_ALLTOALL || what == RP_IALLTOALL;
     bool in_place = gathers && rp_draw(p, 3) == 0, large = rp_draw(p, 5) == 0;
     bool sparse = rp_draw(p, 2);
     size_t all = gathers || alltoall ? (size_t)slot->size : 1, bytes = bases[base].bytes;
     struct rp_side r = rp_describe(bases[base].type, bytes, n, rp_draw(p, 3));
-    struct rp_side s = rp_describe(bases[base].type, bytes, n, gathers ? rp_draw_layout(p) : 0);
+    struct rp_side s =
+        in_place ? rp_in_place()
+                 : rp_describe(bases[base].type, bytes, n, gathers ? rp_draw_layout(p) : 0);
     size_t in = alltoall ? s.span * all : s.span, out = r.span * all;
     struct rp_buffers b = rp_make_buffers(in_place ? 0 : in, out, in_place);
     MPI_Request request = MPI_REQUEST_NULL;

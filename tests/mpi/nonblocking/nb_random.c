@@ -4,13 +4,14 @@
  * All ranks draw the calls, their communicators and their sizes from the seed alike; each rank
  * draws for itself when it waits or tests for which requests. All ranks reach every step in one
  * order, and a rank waits only for operations that all ranks post in this step or an earlier one.
- * No program can deadlock under a correct MPI library. Sums are compared bit for bit with the known
- * ones.
+ * No program can deadlock under a correct MPI library. A rank may be blocked in a message or
+ * another collective until a sum has arrived elsewhere, so that its own part has to move. Sums are
+ * compared bit for bit with the known ones.
  */
 #include "tests/mpi/nonblocking/nb.h"
 #include "tests/mpi/support/tap.h"
 
-enum { SLOTS = 6, PENDING = 48, LIMIT = 60 };
+enum { SLOTS = 6, PENDING = 160, LIMIT = 60 };
 
 enum kind { SUM, SENT, RECEIVED, BARRIER, BROADCAST };
 
@@ -253,6 +254,53 @@ static void send_message(struct program *p, bool blocking)
     }
 }
 
+/* Posts more calls at once than the library keeps under way together. */
+static void burst(struct program *p)
+{
+    int calls = 66 + draw(p, 10);
+
+    trace(p, "%d calls at once", calls);
+    for (int i = 0; i < calls; i++) {
+        int slot = draw_slot(p);
+        struct nb_call call = nb_make(p->comm[slot], MPI_INT, 64 + i, NB_SPARSE, i % 2,
+                                      p->seed * 1000 + (uint64_t)p->step);
+
+        nb_post(&call, p->comm[slot]);
+        keep(p, SUM, call, 0);
+    }
+}
+
+/* Blocks a rank, behind a sum that it has posted, in what the others come to with the sum. */
+static void block_elsewhere(struct program *p)
+{
+    int slot = draw_slot(p), blocked = draw(p, tap.size), how = draw(p, 4);
+    int from = (blocked + 1 + draw(p, tap.size)) % tap.size, word = tap.rank == from ? 4711 : 0;
+    struct nb_call call = draw_call(p, p->comm[slot]), other = draw_call(p, p->comm[0]);
+
+    trace(p, "rank %d is blocked in way %d behind %d elements in slot %d", blocked, how, call.count,
+          slot);
+    nb_post(&call, p->comm[slot]);
+    if (tap.rank != blocked && (how > 0 || tap.rank == from))
+        MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    if (how == 0 && tap.rank == blocked && from != blocked)
+        MPI_Recv(&word, 1, MPI_INT, from, p->step, p->comm[0], MPI_STATUS_IGNORE);
+    else if (how == 0 && tap.rank == from && from != blocked)
+        MPI_Send(&word, 1, MPI_INT, blocked, p->step, p->comm[0]);
+    else if (how == 1)
+        MPI_Barrier(p->comm[0]);
+    else if (how == 2)
+        MPI_Bcast(&word, 1, MPI_INT, from, p->comm[0]);
+    if (how == 3) {
+        nb_reduce(&other, p->comm[0]);
+        p->wrong |= !nb_finish(&other, "a sum in which a rank is blocked");
+    } else {
+        nb_drop(&other);
+    }
+    p->wrong |= word != 4711 && (how == 2 || (how == 0 && tap.rank == blocked));
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    p->wrong |= !nb_finish(&call, "a sum behind which a rank is blocked");
+}
+
 /* Collectives that are not ours, blocking and nonblocking. */
 static void another_collective(struct program *p)
 {
@@ -337,8 +385,12 @@ static void take_step(struct program *p)
 {
     int what = draw(p, 100);
 
-    if (what < 40)
+    if (what < 34)
         reduce(p, false);
+    else if (what < 39)
+        block_elsewhere(p);
+    else if (what < 40)
+        burst(p);
     else if (what < 55)
         reduce(p, true);
     else if (what < 67)

@@ -205,26 +205,6 @@ static void sums_that_overflow_arrive_and_leave_no_trace(void **state)
     training_close(&t);
 }
 
-static void integers_balance_to_the_last_bit_and_drain(void **state)
-{
-    static struct training t;
-
-    (void)state;
-    for (int size = 2; size <= 9; size++)
-        for (int exponent = -90; exponent <= 60; exponent += 50) {
-            training_open(&t, size, size & 1 ? SS_F64 : SS_F32, N, 0, settings_of(K, N));
-            for (uint64_t s = 0; s < STEPS; s++) {
-                draw_integers(&t, s, ldexp(1, exponent));
-                training_step(&t, s & 1);
-                expect_balance(&t);
-            }
-            training_drain(&t, 1000);
-            assert_true(training_drained(&t));
-            expect_balance(&t);
-            training_close(&t);
-        }
-}
-
 /* The ranks hold the negative of each other's elements side by side, so that a stream could travel
  * dense: the claims of a sum of zero must arrive on all ranks or on none. */
 static void sums_that_cancel_arrive_like_others(void **state)
@@ -277,27 +257,6 @@ static void exactly_k_entries_arrive_or_all_there_are(void **state)
             assert_int_equal(result_entries(&t), K);
         }
         training_close(&t);
-    }
-}
-
-static void replicas_stay_identical_for_any_p_and_order_of_delivery(void **state)
-{
-    static const int sizes[] = {2, 3, 6, 11, 16, 29, 33, 64};
-    static struct training t[2];
-
-    (void)state;
-    for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++) {
-        for (int i = 0; i < 2; i++) {
-            training_open(&t[i], sizes[j], SS_F32, N, (uint64_t)i * (77 + j), settings_of(K, N));
-            ss_sim_set_eager(t[i].job.sim, i == 0 ? 0 : SIZE_MAX);
-            for (uint64_t s = 0; s < 5; s++) {
-                draw_heavy_tailed(&t[i], s);
-                training_step(&t[i], false);
-            }
-        }
-        expect_same_bits(&t[0], &t[1]);
-        training_close(&t[0]);
-        training_close(&t[1]);
     }
 }
 
@@ -410,10 +369,8 @@ int main(void)
         cmocka_unit_test(a_sum_that_was_cut_while_its_index_arrived_is_in_one_residual),
         cmocka_unit_test(what_a_fold_cut_is_with_the_rank_that_cut_it),
         cmocka_unit_test(sums_that_overflow_arrive_and_leave_no_trace),
-        cmocka_unit_test(integers_balance_to_the_last_bit_and_drain),
         cmocka_unit_test(sums_that_cancel_arrive_like_others),
         cmocka_unit_test(exactly_k_entries_arrive_or_all_there_are),
-        cmocka_unit_test(replicas_stay_identical_for_any_p_and_order_of_delivery),
         cmocka_unit_test(long_streams_balance_too),
         cmocka_unit_test(volume_is_at_most_2_k_log_p_words),
         cmocka_unit_test(the_plan_knows_the_memory),

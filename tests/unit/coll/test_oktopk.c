@@ -1,28 +1,6 @@
 /* The O(k) sparse allreduce: what it computes, and that nothing is lost in it. */
 #include "tests/unit/support/oktopk_job.h"
 
-static void no_gradient_is_lost(void **state)
-{
-    static struct training t;
-
-    (void)state;
-    for (int place = 0; place < PLACES; place++)
-        for (int size = 2; size <= MAX_P; size++)
-            for (int form = 0; form < 4; form++) {
-                struct ss_settings settings = settings_of(0.01);
-                training_open(&t, size, form & 1 ? SS_F64 : SS_F32, N, form == 3 ? 5 : 0, settings);
-                t.pattern = place;
-                for (int s = 0; s < STEPS; s++) {
-                    draw(&t, s % 7 == 3 ? 1e-30 : 1);
-                    training_step(&t, s & 1);
-                }
-                assert_true(t.sparse >= STEPS - 1);
-                assert_int_equal(call_of(&t, 0)->plan.algorithm, SS_OKTOPK);
-                expect_conservation(&t, "oktopk");
-                training_close(&t);
-            }
-}
-
 /* The definition (section 3.1), densely: claims of |gradient + residual| >= local threshold, added
  * in the order of the ranks; those >= global threshold are the result; other claims return. */
 static void a_call_computes_what_the_thresholds_say(void **state)
@@ -181,55 +159,6 @@ static void too_few_have_the_threshold_found_at_the_next_call(void **state)
     training_close(&t);
 }
 
-/* Zeros in, until nothing is left: everything arrives. */
-static void the_residual_drains(void **state)
-{
-    static struct training t;
-
-    (void)state;
-    for (int size = 2; size <= 6; size += 2) {
-        struct ss_settings settings = settings_of(0.02);
-        settings.tensors.threshold_period = 32;
-        training_open(&t, size, SS_F32, N, 0, settings);
-        for (int s = 0; s < STEPS; s++) {
-            draw(&t, 1);
-            training_step(&t, false);
-        }
-        draw(&t, 0);
-        for (int s = 0; s < 150 * size; s++)
-            training_step(&t, false);
-        for (int r = 0; r < size; r++)
-            for (size_t i = 0; i < t.n; i++)
-                assert_true(get(SS_F32, training_residual(&t, r), i) == 0);
-        expect_conservation(&t, "oktopk");
-        training_close(&t);
-    }
-}
-
-/* Whatever the order of delivery: the same bits on all ranks, in results and residuals. */
-static void replicas_stay_identical_for_any_p(void **state)
-{
-    static const int sizes[] = {2, 3, 7, 16, 33, 64};
-    static struct training t[2];
-
-    (void)state;
-    for (size_t p = 0; p < sizeof sizes / sizeof sizes[0]; p++) {
-        int size = sizes[p];
-        for (int j = 0; j < 2; j++) {
-            training_open(&t[j], size, SS_F32, 2000, j == 0 ? 0 : 1234 + p, settings_of(0.02));
-            t[j].pattern = p % 2 == 0 ? UNIFORM : FRONT;
-            for (int s = 0; s < 12; s++) {
-                draw(&t[j], 1);
-                training_step(&t[j], s % 3 == 0);
-            }
-            expect_conservation(&t[j], "oktopk");
-        }
-        expect_same_bits(&t[0], &t[1]);
-        training_close(&t[0]);
-        training_close(&t[1]);
-    }
-}
-
 /* Equal values where no order can be told: the set takes k of them. */
 static void of_equal_entries_too_many_the_first_are_taken(void **state)
 {
@@ -365,13 +294,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_first_call_without_entries_has_regions),
-        cmocka_unit_test(no_gradient_is_lost),
         cmocka_unit_test(a_call_computes_what_the_thresholds_say),
         cmocka_unit_test(the_global_threshold_is_kept_and_found_anew),
         cmocka_unit_test(ties_around_the_kept_threshold_are_cut),
         cmocka_unit_test(too_few_have_the_threshold_found_at_the_next_call),
-        cmocka_unit_test(the_residual_drains),
-        cmocka_unit_test(replicas_stay_identical_for_any_p),
         cmocka_unit_test(of_equal_entries_too_many_the_first_are_taken),
         cmocka_unit_test(few_entries_all_arrive),
         cmocka_unit_test(what_cancels_does_not_mask_the_rest),

@@ -13,28 +13,6 @@
 #include "core/coll/rows.h"
 #include "tests/unit/support/rounding_job.h"
 
-/* Patterns by turns: each form meets each of them on every second number of ranks. */
-static void nothing_is_lost_where_values_are_rounded(void **state)
-{
-    static struct training t;
-
-    (void)state;
-    for (int f = 0; f < FORMS; f++)
-        for (int size = 2; size <= MOST_P; size++)
-            for (int pattern = (size / 2 + f) % 2; pattern < PATTERNS; pattern += 2) {
-                bool odd = (size + pattern / 2 + f / 2) % 2;
-                training_open(&t, size, odd ? SS_F64 : SS_F32, N, pattern == 1 ? 5 : 0,
-                              settings_of(&forms[f]));
-                for (uint64_t s = 0; s < STEPS; s++) {
-                    draw(&t, (enum pattern)pattern, s);
-                    training_step(&t, s & 1);
-                }
-                assert_true(t.sparse >= STEPS - 1);
-                expect_conservation(&t, form_name(&forms[f]));
-                training_close(&t);
-            }
-}
-
 /* Streams that turn dense underway, and streams of several chunks whose sends wait for one another:
  * what a rank adds itself is what it has sent. */
 static void nothing_is_lost_of_long_streams(void **state)
@@ -347,7 +325,6 @@ static void bytes_and_memory_are_those_predicted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost_where_values_are_rounded),
         cmocka_unit_test(nothing_is_lost_of_long_streams),
         cmocka_unit_test(integers_balance_to_the_last_bit),
         cmocka_unit_test(residuals_stay_bounded),
