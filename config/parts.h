@@ -147,7 +147,7 @@ bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bo
 
 /* Writes the absolute path of a directory, given its path relative to the directory of a file:
  * "../etc" and "/opt/lib/a.so" give "/opt/etc". Returns false if it does not fit. */
-bool cfg_join(char *path, size_t size, const char *file, const char *way);
+bool cfg_path(char *path, size_t size, const char *file, const char *way);
 
 /* Writes the user's folder of profiles by the XDG base directory specification. Writes "" if the
  * user has no home, the path is relative, or the program has another user's rights. */

@@ -71,7 +71,7 @@ static bool own_path(char path[PATH_MAX])
            realpath(info.dli_fname, path) != NULL;
 }
 
-bool cfg_join(char *path, size_t size, const char *file, const char *way)
+bool cfg_path(char *path, size_t size, const char *file, const char *way)
 {
     const char *slash = strrchr(file, '/');
     size_t n = slash != NULL ? (size_t)(slash - file) : 0;
@@ -93,7 +93,7 @@ static bool find(char *path, size_t size, const char *way)
     char file[PATH_MAX];
     int error = errno;
     bool known = way[0] == '/' ? snprintf(path, size, "%s", way) < (int)size
-                               : own_path(file) && cfg_join(path, size, file, way);
+                               : own_path(file) && cfg_path(path, size, file, way);
     errno = error;
     return known;
 }

@@ -38,7 +38,7 @@ endef
 $(foreach arch,$(sort $(GPU_LISTED) $(GPU_ARCHS)),$(eval $(call GPU_ARCH,$(arch))))
 .SECONDARY: $(foreach cu,$(GPU_CU:gpu/kernels/%.cu=%),$(foreach arch,$(GPU_LISTED),$(BUILD)/gpu/$(cu).$(arch).ptx $(BUILD)/gpu/$(cu).$(arch).cubin))
 gpu_parts = $(foreach arch,$(1),$(BUILD)/gpu/%.$(arch).cubin) $(BUILD)/gpu/%.$(lastword $(1)).ptx
-JOIN_FATBIN = $(FATBINARY) -64 $(FATBINARY_SMALL) --create=$@ \
+LINK_FATBIN = $(FATBINARY) -64 $(FATBINARY_SMALL) --create=$@ \
     $(foreach part,$(filter-out %/archs,$^),--image3=kind=$(if $(filter %.ptx,$(part)),ptx,elf),sm=$(lastword $(subst ., ,$(basename $(part)))),file=$(part))
 # Written anew where the list has changed since.
 $(BUILD)/gpu/archs $(BUILD)/install/gpu/archs: FORCE
@@ -46,10 +46,10 @@ $(BUILD)/gpu/archs $(BUILD)/install/gpu/archs: FORCE
 $(BUILD)/gpu/archs: FATBIN_ARCHS = $(GPU_ARCHS)
 $(BUILD)/install/gpu/archs: FATBIN_ARCHS = $(GPU_INSTALLED)
 $(BUILD)/gpu/%.fatbin: $(call gpu_parts,$(GPU_ARCHS)) $(BUILD)/gpu/archs
-	$(Q)$(JOIN_FATBIN)
+	$(Q)$(LINK_FATBIN)
 $(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED)) $(BUILD)/install/gpu/archs
 	@mkdir -p $(@D)
-	$(Q)$(JOIN_FATBIN)
+	$(Q)$(LINK_FATBIN)
 MODULES_FLAGS = -fvisibility=default -DGPU_MODULE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
 $(BUILD)/gpu/modules.o: $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin)
 $(BUILD)/install/gpu/modules.o: $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/install/gpu/%.fatbin)

@@ -77,7 +77,7 @@ struct ss_backend_ops {
     /* Returns SS_OK if the work of a ticket is done, SS_PENDING, or SS_ERR_DEVICE if it will never
      * be done. Never waits. */
     int (*poll)(struct ss_backend *p, ss_ticket ticket);
-    ss_ticket (*mark)(struct ss_backend *p); /* returns the ticket of all work */
+    ss_ticket (*latest)(struct ss_backend *p); /* returns the ticket of all work */
     /* true: the backend has lost all its vectors; NULL: never */
     bool (*lost)(struct ss_backend *p);
 
@@ -182,14 +182,14 @@ enum { SS_SKETCH_BUCKETS = 2048 };
 /* The backend of the host. */
 extern struct ss_backend ss_host;
 
-/* The functions poll, mark and reserve of a backend that does all work at once. */
+/* The functions poll, latest and reserve of a backend that does all work at once. */
 static inline int ss_backend_poll_done(struct ss_backend *p, ss_ticket ticket)
 {
     (void)p, (void)ticket;
     return SS_OK;
 }
 
-static inline ss_ticket ss_backend_mark_done(struct ss_backend *p)
+static inline ss_ticket ss_backend_latest_done(struct ss_backend *p)
 {
     (void)p;
     return 0;

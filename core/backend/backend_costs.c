@@ -30,7 +30,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A message and the chunk that a recipe reads from it. */
+/* A message and the chunk that an algorithm reads from it. */
 struct message {
     struct ss_chunk chunk;
     struct ss_coded coded;
@@ -205,7 +205,7 @@ static void take(struct bench *b, const struct message *m)
                                     &b->refused);
         else
             put(b, &m->chunk);
-    wait_here(b, b->backend->ops->mark(b->backend));
+    wait_here(b, b->backend->ops->latest(b->backend));
     b->failed = b->failed || atomic_load(&b->refused) != 0;
 }
 
@@ -242,7 +242,7 @@ static double seconds_of(struct bench *b, work *f)
     const double begin = now();
 
     f(b);
-    wait_here(b, b->backend->ops->mark(b->backend));
+    wait_here(b, b->backend->ops->latest(b->backend));
     return now() - begin;
 }
 
@@ -374,7 +374,7 @@ const struct ss_backend_costs *ss_backend_costs(struct ss_backend *p)
 static bool is_idle(struct ss_backend *p)
 {
     const ss_fpenv program = ss_fpenv_enter();
-    const int status = wait_for(p, p->ops->mark(p), IDLE);
+    const int status = wait_for(p, p->ops->latest(p), IDLE);
 
     ss_fpenv_leave(program);
     return status == SS_OK;

@@ -1,5 +1,5 @@
 /* Costs of a call's work on the host and in a backend, for the plan. The costs are measured once
- * for each backend, by the operations that recipes use. */
+ * for each backend, by the operations that algorithms use. */
 #ifndef CORE_BACKEND_BACKEND_COSTS_H
 #define CORE_BACKEND_BACKEND_COSTS_H
 

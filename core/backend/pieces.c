@@ -99,7 +99,7 @@ void *ss_pieces_out(const struct ss_pieces *p, size_t number)
     return host;
 }
 
-bool ss_pieces_holds(struct ss_pieces *p, size_t number)
+bool ss_pieces_has(struct ss_pieces *p, size_t number)
 {
     return p->status == SS_OK && number + 2 < count(p) && is_busy(p, room_in(p, number + 2));
 }

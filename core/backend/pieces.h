@@ -34,7 +34,7 @@ void *ss_pieces_out(const struct ss_pieces *p, size_t number);
 
 /* Returns true if ss_pieces_take_back must wait: the room that it needs still holds a piece on its
  * way back. */
-bool ss_pieces_holds(struct ss_pieces *p, size_t number);
+bool ss_pieces_has(struct ss_pieces *p, size_t number);
 /* Copies the sum of a piece back, and starts the copy of a later one. */
 void ss_pieces_take_back(struct ss_pieces *p, size_t number);
 

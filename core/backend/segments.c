@@ -180,7 +180,7 @@ static void close_range(struct ss_backend *p, enum ss_type type, void *v, size_t
 }
 
 /* Adds the scan of a piece to the scan of the pieces before it, which had `done` elements. */
-static void join(struct ss_scan *all, const struct ss_scan *s, size_t done)
+static void add_scan(struct ss_scan *all, const struct ss_scan *s, size_t done)
 {
     if (all->stop == done)
         all->stop = done + s->stop;
@@ -206,7 +206,7 @@ static ss_ticket scan(struct ss_backend *p, enum ss_type type, enum ss_op op, co
                           room ? idx + out->stored : NULL,
                           room ? (unsigned char *)val + out->stored * size : NULL,
                           room ? capacity - out->stored : 0, &s);
-        join(out, &s, piece.done);
+        add_scan(out, &s, piece.done);
     }
     return 0;
 }
@@ -215,7 +215,7 @@ static const struct ss_backend_ops ops = {
     .name = "segments",
     .remote = true, /* a range over two segments is copied to be seen as one */
     .poll = ss_backend_poll_done,
-    .mark = ss_backend_mark_done,
+    .latest = ss_backend_latest_done,
     .reserve = ss_backend_reserve_nothing,
     .clear = clear,
     .clear_at = clear_at,

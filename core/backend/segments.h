@@ -1,5 +1,5 @@
 /* A backend made of vectors of the host. Its one vector is their concatenation; they stay where
- * they are. The recipes of merged calls have their result in it. Inputs and residuals are not in
+ * they are. The algorithms of merged calls have their result in it. Inputs and residuals are not in
  * this backend, which lacks the functions for them. */
 #ifndef CORE_BACKEND_SEGMENTS_H
 #define CORE_BACKEND_SEGMENTS_H

@@ -13,7 +13,7 @@
 
 /* The sparse allreduces: exact ones of one level, which two_level may run between hosts, and those
  * that keep the global top-k only, so that they need MODE=topk. The word is also the name of the
- * algorithm's row (core/coll/rows.h). */
+ * algorithm's definition (core/coll/algorithms.h). */
 /* clang-format off */
 #define SS_EXACT_LIST(X)                                                                           \
     X(SS_RECURSIVE_DOUBLING, recursive_doubling)                                                   \

@@ -18,9 +18,9 @@
 enum { SS_OVERFLOW = 1, SS_INVALID = 2 };
 
 /* Keep computations on their side of an enter or leave, since compilers order only memory accesses.
- * SS_FPENV_HOLD is for a variable that need not be in memory. */
-#define SS_FPENV_FENCE()        __asm__ volatile("" : : : "memory")
-#define SS_FPENV_HOLD(variable) __asm__ volatile("" : "+m"(variable) : : "memory")
+ * SS_FPENV_PIN is for a variable that need not be in memory. */
+#define SS_FPENV_FENCE()       __asm__ volatile("" : : : "memory")
+#define SS_FPENV_PIN(variable) __asm__ volatile("" : "+m"(variable) : : "memory")
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "core/call/call_impl.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 
-/* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
+/* Bytes this rank can give to an algorithm and the own stream together, as the plan counts both. */
 static uint64_t memory_left(const struct ss_feedback *f)
 {
     const struct ss_exchange *x = &f->c.x;
@@ -22,14 +22,14 @@ static uint64_t memory_left(const struct ss_feedback *f)
 
 /* A rank that is not the root has ended its reduce as soon as its part is sent: only the root's
  * time says how long one takes. */
-static double last_seconds(const struct ss_turn *turn)
+static double last_seconds(const struct ss_flight *flight)
 {
-    const struct ss_coll *c = &turn->f->c;
-    const struct ss_lane *lane = turn->f->lane;
+    const struct ss_coll *c = &flight->f->c;
+    const struct ss_lane *lane = flight->f->lane;
 
     if (c->kind == SS_KIND_REDUCE && c->x.t->rank != c->root)
         return INFINITY;
-    return turn->measured == lane->planned_call ? lane->history.last_seconds : 0;
+    return flight->measured == lane->planned_call ? lane->history.last_seconds : 0;
 }
 
 /* Seconds per element of finding what is sent. */
@@ -86,13 +86,13 @@ static uint64_t flags_of(struct ss_call *call)
         flags |= SS_VOTE_LAYOUT;
     if (call->f.c.scan.not_finite)
         flags |= SS_VOTE_NOT_FINITE;
-    if (call->wishes.off)
+    if (call->caller.off)
         flags |= SS_VOTE_OFF;
-    if (call->wishes.environment)
+    if (call->caller.environment)
         flags |= SS_VOTE_ENVIRONMENT;
-    if (call->wishes.polled)
+    if (call->caller.polled)
         flags |= SS_VOTE_POLLED;
-    if (call->wishes.callbacks)
+    if (call->caller.callbacks)
         flags |= SS_VOTE_CALLBACKS;
     if (comm->status < 0)
         flags |= SS_VOTE_BROKEN;
@@ -104,9 +104,9 @@ static uint64_t flags_of(struct ss_call *call)
         call->limited = atomic_load(&comm->mem->limited);
     else
         call->limited = false;
-    if (call->seat.merges && call->f.c.x.backend != &ss_host)
+    if (call->member.merges && call->f.c.x.backend != &ss_host)
         flags |= SS_VOTE_APART;
-    if (call->seat.merges || call->f.c.x.backend->ops->remote)
+    if (call->member.merges || call->f.c.x.backend->ops->remote)
         flags |= SS_VOTE_FLAT;
     if (call->f.host.hidden)
         flags |= SS_VOTE_HIDDEN;
@@ -123,19 +123,19 @@ static uint64_t state_share(const struct ss_feedback *f)
 {
     const struct ss_layout *l = f->comm->layout;
     const int rank = f->c.x.t->rank;
-    int place = rank, slices;
+    int index = rank, slices;
 
     if (!ss_topk_claims(f))
         return 0;
-    if (f->tensor->hold.by_host) {
+    if (f->tensor->range.by_host) {
         if (ss_two_level_slices(l, rank, f->c.x.n, &slices) == 0)
             return 0;
-        place = l->host[rank];
+        index = l->host[rank];
     }
     const uint64_t others = (uint64_t)ss_topk_owners(f) - 1;
     const uint64_t hash =
-        ss_mix(ss_agreed_hash(&f->tensor->agreed, (int)others + 1), f->tensor->hold.first);
-    return place == 0 ? others * hash : 0 - hash;
+        ss_mix(ss_agreed_hash(&f->tensor->agreed, (int)others + 1), f->tensor->range.first);
+    return index == 0 ? others * hash : 0 - hash;
 }
 
 void ss_ballot_fill(struct ss_call *call)
@@ -158,17 +158,17 @@ void ss_ballot_fill(struct ss_call *call)
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(f);
     b->same_min[SS_SAME_HOST] = comm->settings->host;
     b->same_min[SS_SAME_FORM] = ss_kind_form(f);
-    b->same_min[SS_SAME_TENSOR] = ss_standing_code(&f->found.where);
-    b->same_min[SS_SAME_MEASURED] = call->turn.measured;
+    b->same_min[SS_SAME_TENSOR] = ss_identity_code(&f->found.where);
+    b->same_min[SS_SAME_MEASURED] = call->flight.measured;
     for (int i = SS_SAME_FORCED; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
     b->ratio_max = ss_double_bits(ss_join_ratio_square(f));
     b->part_max = f->c.part_max;
     b->memory_min = memory_left(f);
     fill_costs(f, b->costs);
-    b->result_max = call->turn.past.nnz;
+    b->result_max = call->flight.past.nnz;
     b->state_sum = state_share(f);
-    b->last_min = ss_double_bits(last_seconds(&call->turn));
+    b->last_min = ss_double_bits(last_seconds(&call->flight));
 }
 
 /* ---- what all have said ---- */

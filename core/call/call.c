@@ -1,5 +1,5 @@
-/* The core of a call: its turn, look, votes, run and end. Drivers do the work with other ranks
- * (struct ss_driver); core/call/decide.c decides after a vote. */
+/* The core of a call: its wait for earlier calls, look, votes, run and end. Drivers do the work
+ * with other ranks (struct ss_driver); core/call/decide.c decides after a vote. */
 #include "core/call/call.h"
 
 #include "core/base/fpenv.h"
@@ -24,7 +24,7 @@ static int step_leave(struct ss_call *call)
     if (status < 0) /* the input is what it was; the residual is lost with its backend */
         ss_topk_move(&call->f.state, SS_ON_LEAVE);
     if (call->reason == SS_WHY_CANNOT)
-        ss_in_flight_give_back(&call->turn);
+        ss_in_flight_give_back(&call->flight);
     call->stage = SS_STAGE_OVER;
     ss_trace_begin(x, SS_SPAN_NATIVE, NULL, -1);
     return SS_NATIVE;
@@ -52,7 +52,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
     call->native = call->decided = true;
     call->pieces = ss_ballot_pieces(f, reason);
     call->stage = SS_STAGE_LEAVE;
-    x->ticket = x->backend->ops->mark(x->backend);
+    x->ticket = x->backend->ops->latest(x->backend);
     return step_leave(call);
 }
 
@@ -103,15 +103,15 @@ static int step_driver(struct ss_call *call);
 
 static int step_look(struct ss_call *call)
 {
-    bool joins = call->seat.merges && !call->revote;
+    bool enters = call->member.merges && !call->revote;
     int status = ss_call_look(&call->look);
 
     if (status == SS_PENDING)
         return SS_PENDING;
     if (status == SS_ERR_DEVICE)
         ss_call_lost(call);
-    ss_call_drive(call, joins ? &ss_group_vote_driver : &ss_vote_driver);
-    return joins ? step_driver(call) : SS_PENDING;
+    ss_call_drive(call, enters ? &ss_group_vote_driver : &ss_vote_driver);
+    return enters ? step_driver(call) : SS_PENDING;
 }
 
 static int start_look(struct ss_call *call, enum ss_look_from from)
@@ -192,7 +192,7 @@ static double whole_seconds(const struct ss_feedback *f, double begin)
     const struct ss_exchange *x = &f->c.x;
     double scan = ss_topk_claims(f) ? ss_select_cost(f) * (double)f->select_n : x->spans.times.scan;
 
-    return scan + f->host.seconds + x->spans.times.vote + (ss_now(x) - begin) - f->aside;
+    return scan + f->host.seconds + x->spans.times.vote + (ss_now(x) - begin) - f->guard_seconds;
 }
 
 static int step_count(struct ss_call *call)
@@ -204,15 +204,15 @@ static int step_count(struct ss_call *call)
         return SS_PENDING;
     if (x->failed == 0)
         c->result_nnz = ss_kind_result(&call->f, &call->result);
-    ss_span_end(x, SS_SPAN_EXCHANGE, call->mark);
+    ss_span_end(x, SS_SPAN_EXCHANGE, call->stage_begin);
     call->stage = SS_STAGE_OVER;
     if (x->failed < 0)
         return end_failed(call);
     ss_topk_commit(&call->f);
-    ss_in_flight_book_seconds(&call->turn, whole_seconds(&call->f, call->mark));
+    ss_in_flight_book_seconds(&call->flight, whole_seconds(&call->f, call->stage_begin));
     /* the result tells how much the ranks' sets overlap */
     if (!ss_topk_global(&call->f, call->plan.algorithm))
-        ss_in_flight_add_result(&call->turn);
+        ss_in_flight_add_result(&call->flight);
     return SS_OK;
 }
 
@@ -226,26 +226,26 @@ static int step_drain(struct ss_call *call)
         ss_fill_range(c, c->out_first, c->out_first + c->out_n);
     if (ss_sends_reap(x) == SS_PENDING)
         return SS_PENDING;
-    if (ss_behind_start(&call->f)) {
-        ss_call_drive(call, &ss_behind_driver);
+    if (ss_after_start(&call->f)) {
+        ss_call_drive(call, &ss_after_driver);
         return SS_PENDING;
     }
-    x->ticket = x->backend->ops->mark(x->backend);
+    x->ticket = x->backend->ops->latest(x->backend);
     if (x->failed == 0)
         ss_kind_count(c, &call->result);
     call->stage = SS_STAGE_COUNT;
     return step_count(call);
 }
 
-/* ---- its turn ---- */
+/* ---- when it begins ---- */
 
-/* Its turn has come. */
+/* It begins. */
 static int begin(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
     struct ss_comm *comm = f->comm;
 
-    ss_in_flight_pass(&call->turn);
+    ss_in_flight_pass(&call->flight);
     call->stage = SS_STAGE_OVER;
     if (comm->failure_agreed) { /* since it has entered */
         f->tensor = NULL;
@@ -257,22 +257,22 @@ static int begin(struct ss_call *call)
         return SS_PENDING;
     }
     ss_partial_begin_full(f);
-    if (ss_in_flight_starts_skipped(&call->turn)) {
+    if (ss_in_flight_starts_skipped(&call->flight)) {
         f->lane->history.skip--;
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
     f->c.x.number = ++comm->calls;
     if (call->broken)
         ss_call_lost(call);
-    ss_group_assign(&call->seat, f);
+    ss_group_assign(&call->member, f);
     bool looks = comm->status == SS_OK && !f->cannot;
     return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
 }
 
-static int step_turn(struct ss_call *call)
+static int step_wait(struct ss_call *call)
 {
-    if (!ss_in_flight_has_turn(&call->turn)) { /* waits for calls of this rank, not for others */
-        ss_comm_hurry(call->f.comm);
+    if (!ss_in_flight_may_begin(&call->flight)) { /* waits for calls of this rank, not for others */
+        ss_comm_wait_for_none(call->f.comm);
         call->wait.steps = 0;
         return SS_PENDING;
     }
@@ -285,8 +285,8 @@ static int step_stage(struct ss_call *call)
     struct ss_exchange *x = &call->f.c.x;
 
     switch (call->stage) {
-    case SS_STAGE_TURN:
-        return step_turn(call);
+    case SS_STAGE_WAIT:
+        return step_wait(call);
     case SS_STAGE_LOOK:
         return step_look(call);
     case SS_STAGE_DRIVEN:
@@ -316,15 +316,15 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     ss_in_flight_enter(call);
     call->stage = SS_STAGE_OVER;
     comm->failure_agreed =
-        comm->failure_agreed || ss_in_flight_is_from(&call->turn, comm->failure_from);
+        comm->failure_agreed || ss_in_flight_is_from(&call->flight, comm->failure_from);
     if (comm->failure_agreed)
         return fail_again(call);
-    if (ss_in_flight_is_from(&call->turn, comm->mismatch_from)) {
+    if (ss_in_flight_is_from(&call->flight, comm->mismatch_from)) {
         f->lane = ss_comm_lane(comm, &f->key, f->reported_n, f->reported_type);
         return go_native(call, SS_WHY_SETTINGS);
     }
-    call->stage = SS_STAGE_TURN;
-    return step_turn(call);
+    call->stage = SS_STAGE_WAIT;
+    return step_wait(call);
 }
 
 int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_backend *backend,
@@ -359,7 +359,7 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
     struct ss_exchange *x = &call->f.c.x;
     void (*cancel)(struct ss_call *) = call->stage == SS_STAGE_DRIVEN ? call->driver->cancel : NULL;
 
-    if (call->stage == SS_STAGE_TURN) /* its tensor's turn has not come */
+    if (call->stage == SS_STAGE_WAIT) /* an earlier call of its tensor has not ended */
         call->f.tensor = NULL;
     x->failed = 0;
     ss_fail(x, status, peer, phase);
@@ -369,7 +369,7 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
         ss_exchange_cancel(x);
     call->f.comm->failure_agreed = true;
     call->stage = SS_STAGE_GIVEN_UP;
-    x->ticket = x->backend->ops->mark(x->backend);
+    x->ticket = x->backend->ops->latest(x->backend);
     return step_given_up(call);
 }
 
@@ -403,7 +403,7 @@ static int wait_on(struct ss_call *call)
     call->wait.seconds = now - call->wait.since;
     if (x->spans.trace)
         x->spans.trace->idle(x->spans.trace, now);
-    if (timeout == 0 || call->wait.seconds <= timeout || ss_stage_waits_for_place(call->stage))
+    if (timeout == 0 || call->wait.seconds <= timeout || ss_stage_waits_on_this_rank(call->stage))
         return SS_PENDING;
     enum ss_phase phase = ss_call_phase(call, &peer);
     return abandon(call, SS_ERR_TIMEOUT, peer, phase);
@@ -430,7 +430,7 @@ int ss_call_step(struct ss_call *call)
     x->t->outside = ss_fpenv_enter();
     x->moved = false;
     status = poll_once(call->f.comm, &call->wait);
-    if (status != SS_OK && !ss_stage_waits_for_place(call->stage)) {
+    if (status != SS_OK && !ss_stage_waits_on_this_rank(call->stage)) {
         status = abandon(call, status, -1, ss_call_phase(call, NULL));
     } else {
         status = step_stage(call);

@@ -66,8 +66,8 @@ void ss_comm_differs(struct ss_comm *comm);
 
 /* Record that the program waits for the call, or for something that comes after all calls under way
  * (core/call/group.h). These calls then wait for no further calls. */
-void ss_call_hurry(struct ss_call *call);
-void ss_comm_hurry(struct ss_comm *comm);
+void ss_call_wait_for_none(struct ss_call *call);
+void ss_comm_wait_for_none(struct ss_comm *comm);
 /* Frees the work space that no call under way uses. Residuals stay. */
 void ss_comm_give_back(struct ss_comm *comm);
 /* Returns the number of calls that may be under way at once. When a call starts, the call that many

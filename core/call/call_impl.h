@@ -10,7 +10,7 @@
 
 /* The next step of a call. */
 enum ss_stage {
-    SS_STAGE_TURN,
+    SS_STAGE_WAIT,
     SS_STAGE_LOOK,
     SS_STAGE_DRIVEN, /* call->driver has the next step */
     SS_STAGE_DRAIN,
@@ -50,32 +50,32 @@ struct ss_driver {
     bool (*is_open)(const struct ss_call *call);
 };
 
-/* The turn of a call among the calls in flight (core/call/in_flight.c). */
-struct ss_turn {
+/* A call among the calls in flight (core/call/in_flight.c). */
+struct ss_flight {
     struct ss_feedback *f;      /* of the call */
     unsigned slot;              /* index in the communicator's slots; stays when a call starts */
     struct ss_call *next_open;  /* next older call that has not ended */
     struct ss_call *newer;      /* next newer call that has not ended */
     uint64_t index;             /* number of the start on the communicator, from 1 */
     size_t room;                /* most memory that the call may take, bytes */
-    bool passed;                /* the call's turn has come */
+    bool passed;                /* the call has begun */
     bool alone;                 /* no call may start before this one has ended */
     bool overlapped;            /* another call was in flight meanwhile: the times tell little */
     uint32_t on_lane;           /* number on the lane, from 1 */
-    uint32_t measured;          /* planned_call of the lane when the turn came */
+    uint32_t measured;          /* planned_call of the lane when the call began */
     struct ss_lane_result past; /* earlier result of the lane, by which the call goes */
 };
 
-/* The seat of a call in a group (core/call/group.h). */
-struct ss_group_seat {
-    bool merges;            /* all ranks know that the call may join a group */
+/* A call as member of a group (core/call/group.h). */
+struct ss_group_member {
+    bool merges;            /* all ranks know that the call may enter a group */
     bool voting;            /* the call votes in a group */
-    bool hurried;           /* no call may wait for others on account of this one */
+    bool waits_for_none;    /* no call may wait for others on account of this one */
     bool plans;             /* the call agrees on a plan after its vote (core/call/group_plan.h) */
     uint32_t position;      /* position in the period */
     uint64_t part;          /* part of the calls that may merge */
     struct ss_group *group; /* NULL: none yet, or the call has left */
-    unsigned member;        /* index in the group */
+    unsigned index;         /* index in the group */
     double memory;          /* bytes that the plan counts for the call */
 };
 
@@ -105,9 +105,9 @@ struct ss_call {
     bool broken;          /* the input cannot be read */
     uint64_t number;      /* number for messages (ss_comm_set_number) */
     uint64_t failed_call; /* earlier call whose error this call returns, 0: none */
-    struct ss_wishes wishes;
-    struct ss_turn turn;
-    struct ss_group_seat seat;
+    struct ss_caller_votes caller;
+    struct ss_flight flight;
+    struct ss_group_member member;
     struct ss_look look;
     struct ss_wait wait;
 
@@ -117,14 +117,14 @@ struct ss_call {
     bool decided; /* the ranks have decided on the call, by the vote or without one */
     bool limited; /* this rank votes "cannot" because of MAX_MEMORY */
     struct ss_plan plan;
-    const struct ss_row *row; /* row of the algorithm that runs */
+    const struct ss_algorithm_def *algorithm; /* that runs */
     enum ss_reason reason;
     bool native;           /* handed to the MPI library, for `reason` */
     bool pieces;           /* all ranks know that the native call goes in pieces */
     bool fetching;         /* entries that stayed in their backend are on their way to the host */
-    double mark;           /* begin of the current stage */
-    struct ss_scan result; /* scan of the own part, if the recipe did not count */
-    uint64_t doubts;       /* doubts of the transport when the call started */
+    double stage_begin;    /* begin of the current stage */
+    struct ss_scan result; /* scan of the own part, if the algorithm did not count */
+    uint64_t not_finite;   /* that of the transport when the call started */
     unsigned exceptions;   /* ss_call_exceptions */
     bool partial;          /* the call is a round */
     bool between;          /* the call is with all ranks, and the tensor's next calls are rounds */
@@ -140,36 +140,36 @@ void ss_comm_fail(struct ss_comm *comm, int status, int peer, enum ss_phase phas
 
 /* core/call/in_flight.c: puts a call that starts behind the calls under way. */
 void ss_in_flight_enter(struct ss_call *call);
-/* Finds the lane and the tensor of the call. Returns true when the call's turn has come for both.
- * Called again until then; after that the call may look at its input. */
-bool ss_in_flight_has_turn(struct ss_turn *turn);
-/* Record that the call's turn has come; that the call has ended. */
-void ss_in_flight_pass(struct ss_turn *turn);
-void ss_in_flight_leave(struct ss_turn *turn);
+/* Finds the lane and the tensor of the call. Returns true when no earlier call of either is in the
+ * way. Called again until then; after that the call may look at its input. */
+bool ss_in_flight_may_begin(struct ss_flight *flight);
+/* Record that the call begins; that the call has ended. */
+void ss_in_flight_pass(struct ss_flight *flight);
+void ss_in_flight_leave(struct ss_flight *flight);
 /* Returns the number of calls under way, with a group counted as one: `from` and all calls before
  * it. */
 unsigned ss_in_flight_count(const struct ss_call *from);
 /* Returns true if the calls under way before it leave room for the call. */
-bool ss_in_flight_may_go(const struct ss_turn *turn);
+bool ss_in_flight_may_go(const struct ss_flight *flight);
 /* Returns true if the vote is over and the ranks have decided on all earlier calls of the lane. */
-bool ss_in_flight_may_decide(const struct ss_turn *turn);
+bool ss_in_flight_may_decide(const struct ss_flight *flight);
 /* Adds the call's sparse result to the lane's results. */
-void ss_in_flight_add_result(const struct ss_turn *turn);
+void ss_in_flight_add_result(const struct ss_flight *flight);
 /* Records that the lane's history tells to skip the next calls, from a call on that all ranks
  * know. */
-void ss_in_flight_set_skip(const struct ss_turn *turn);
+void ss_in_flight_set_skip(const struct ss_flight *flight);
 /* Books the seconds of a call for the lane's next plan, unless another plan was made since. */
-void ss_in_flight_book_seconds(const struct ss_turn *turn, double seconds);
+void ss_in_flight_book_seconds(const struct ss_flight *flight, double seconds);
 /* Return true if the call is to be skipped, as all ranks know when the call starts; when it is
  * decided on. */
-bool ss_in_flight_starts_skipped(const struct ss_turn *turn);
-bool ss_in_flight_is_skipped(const struct ss_turn *turn);
+bool ss_in_flight_starts_skipped(const struct ss_flight *flight);
+bool ss_in_flight_is_skipped(const struct ss_flight *flight);
 /* Sets *from to the first call that starts after all ranks know this call's finding. */
-void ss_in_flight_set_from(const struct ss_turn *turn, uint64_t *from);
+void ss_in_flight_set_from(const struct ss_flight *flight, uint64_t *from);
 /* Returns true if a finding from call `from` on holds for the call. */
-bool ss_in_flight_is_from(const struct ss_turn *turn, uint64_t from);
+bool ss_in_flight_is_from(const struct ss_flight *flight, uint64_t from);
 /* Returns the most bytes that any collective takes of the pool for own stream, receipts, merged and
- * sent data (struct ss_row), whatever the ranks' inputs are, and for a residual. */
+ * sent data (struct ss_algorithm_def), whatever the ranks' inputs are, and for a residual. */
 size_t ss_in_flight_most_memory(const struct ss_exchange *x);
 /* Returns the bytes of idle work space in slots without a call. */
 size_t ss_in_flight_idle(const struct ss_comm *comm);
@@ -177,18 +177,18 @@ size_t ss_in_flight_idle(const struct ss_comm *comm);
 bool ss_in_flight_drop_idle(struct ss_comm *comm);
 /* For a call that no rank's memory serves: if the system has refused this rank memory, frees the
  * work space of the call and idle work space. */
-void ss_in_flight_give_back(const struct ss_turn *turn);
+void ss_in_flight_give_back(const struct ss_flight *flight);
 
 /* core/call/ballot.c: fills the call's ballot after the look. */
 void ss_ballot_fill(struct ss_call *call);
-/* Returns true if the plan and the recipes can rely on the combined ballot. */
+/* Returns true if the plan and the algorithms can rely on the combined ballot. */
 bool ss_ballot_is_sound(const struct ss_feedback *f);
 /* Returns true if a native call goes in pieces, by its own vote. Without a vote, decides as the
  * vote of the call that caused this did. */
 bool ss_ballot_pieces(const struct ss_feedback *f, enum ss_reason reason);
 
-/* core/call/shape.c: return the shape of the call for the plan: with its seat in a group; alone. */
-struct ss_shape ss_ballot_shape(const struct ss_feedback *f, const struct ss_group_seat *seat);
+/* core/call/shape.c: return the shape of the call for the plan: as a member of a group; alone. */
+struct ss_shape ss_ballot_shape(const struct ss_feedback *f, const struct ss_group_member *member);
 struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f);
 
 /* core/call/decide.c: the course of a call after a vote. */
@@ -209,15 +209,15 @@ enum ss_next ss_call_decide(struct ss_call *call);
 void ss_log_plan(struct ss_call *call);
 void ss_log_tensor(struct ss_feedback *f);
 
-/* core/call/form.c: initializes a call, but for `turn.slot`. */
+/* core/call/form.c: initializes a call, but for `flight.slot`. */
 void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what);
 /* Returns true if the call has a tensor. Called once the lane is known. */
 bool ss_kind_has_tensor(const struct ss_feedback *f);
 uint64_t ss_kind_form(const struct ss_feedback *f); /* form of the call, for SS_SAME_FORM */
 /* Returns the largest density of the ranks, after the vote. */
 double ss_kind_density_max(const struct ss_feedback *f);
-/* Prepares the recipe before its first step. */
-void ss_kind_recipe(struct ss_feedback *f);
+/* Prepares the algorithm before its first step. */
+void ss_kind_prepare(struct ss_feedback *f);
 /* Counts the entries of the result in the part that is scanned to `own`, if the algorithm has not
  * counted them. */
 void ss_kind_count(struct ss_coll *c, struct ss_scan *own);
@@ -225,7 +225,7 @@ void ss_kind_count(struct ss_coll *c, struct ss_scan *own);
 uint64_t ss_kind_result(const struct ss_feedback *f, const struct ss_scan *own);
 
 /* core/call/partial.c. The first four functions serve calls with all ranks: the flags of this rank
- * for the next calls, the agreement of all ranks, the begin and the end of the call. */
+ * for the next calls, what all ranks must have in common, the begin and the end of the call. */
 uint64_t ss_partial_flags(struct ss_feedback *f);
 bool ss_partial_agreed(struct ss_feedback *f);
 void ss_partial_begin_full(struct ss_feedback *f);
@@ -260,13 +260,13 @@ void ss_call_drive(struct ss_call *call, const struct ss_driver *driver);
 bool ss_call_is_driven_by(const struct ss_call *call, const struct ss_driver *driver);
 extern const struct ss_driver ss_vote_driver, ss_calibrate_driver, ss_algorithm_driver;
 extern const struct ss_driver ss_host_sum_driver;
-extern const struct ss_driver ss_behind_driver; /* of a step that ss_behind_start has started */
+extern const struct ss_driver ss_after_driver; /* of a step that ss_after_start has started */
 
 /* core/call/phase.c: returns the phase of a call. Sets *peer, which may be NULL, to the rank that
  * the call waits for; -1: no single rank. */
 enum ss_phase ss_call_phase(const struct ss_call *call, int *peer);
 /* Returns true if the call waits only for its backend, whose work ends, well or badly. */
-bool ss_stage_waits_for_place(enum ss_stage stage);
+bool ss_stage_waits_on_this_rank(enum ss_stage stage);
 /* Returns true if the backend still does the call's last work. The time is no
  * wait for other ranks. */
 bool ss_call_backend_works(const struct ss_exchange *x);

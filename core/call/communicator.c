@@ -126,22 +126,22 @@ void ss_comm_differs(struct ss_comm *comm)
 
 void ss_comm_set_off(struct ss_comm *comm, bool off)
 {
-    comm->wishes.off = off;
+    comm->caller.off = off;
 }
 
 void ss_comm_set_environment(struct ss_comm *comm, bool own)
 {
-    comm->wishes.environment = own;
+    comm->caller.environment = own;
 }
 
 void ss_comm_set_polled(struct ss_comm *comm, bool polled)
 {
-    comm->wishes.polled = polled;
+    comm->caller.polled = polled;
 }
 
 void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking)
 {
-    comm->wishes.callbacks = callbacks;
+    comm->caller.callbacks = callbacks;
     comm->nonblocking = nonblocking;
 }
 

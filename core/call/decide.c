@@ -1,10 +1,10 @@
 /* How a call goes on after a vote: by the combined ballot, then by the plan, alike on all ranks;
- * and what is set for the recipe before its first step. */
+ * and what is set for the algorithm before its first step. */
 #include <math.h>
 #include <string.h>
 
 #include "core/call/call_impl.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 
 /* ---- ways to go on ---- */
 
@@ -36,7 +36,7 @@ static enum ss_next back_off(struct ss_call *call, enum ss_reason reason)
 {
     if (!(call->f.vote.ballot.flags & SS_VOTE_INTEREST)) {
         ss_history_back_off(&call->f.lane->history);
-        ss_in_flight_set_skip(&call->turn);
+        ss_in_flight_set_skip(&call->flight);
     }
     return to_native(call, reason);
 }
@@ -47,7 +47,7 @@ static enum ss_next fail(struct ss_exchange *x, int status)
     return SS_NEXT_FAIL;
 }
 
-/* ---- the plan and its recipe ---- */
+/* ---- the plan and its algorithm ---- */
 
 static void book_predictions(const struct ss_feedback *f, const struct ss_plan *plan)
 {
@@ -90,7 +90,7 @@ static void guard(struct ss_feedback *f)
     ss_guard_take(f);
 }
 
-/* What the recipe goes by. */
+/* What the algorithm goes by. */
 static void set_voted(struct ss_feedback *f)
 {
     const struct ss_ballot *b = &f->vote.ballot;
@@ -108,27 +108,27 @@ static void set_voted(struct ss_feedback *f)
 }
 
 /* What the ranks know of the lane's past. */
-static void see_past(const struct ss_turn *turn)
+static void see_past(const struct ss_flight *flight)
 {
-    const struct ss_ballot *b = &turn->f->vote.ballot;
-    struct ss_history *h = &turn->f->lane->history;
+    const struct ss_ballot *b = &flight->f->vote.ballot;
+    struct ss_history *h = &flight->f->lane->history;
 
     h->result_nnz = b->result_max;
-    h->result_sum = turn->past.sum;
-    if (ss_ballot_same(b, SS_SAME_MEASURED) && turn->measured == turn->f->lane->planned_call)
+    h->result_sum = flight->past.sum;
+    if (ss_ballot_same(b, SS_SAME_MEASURED) && flight->measured == flight->f->lane->planned_call)
         ss_history_measured(h, ss_bits_double(b->last_min));
 }
 
-static enum ss_next start_recipe(struct ss_call *call)
+static enum ss_next start_algorithm(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
     struct ss_history *h = &f->lane->history;
-    struct ss_shape shape = ss_ballot_shape(f, &call->seat);
+    struct ss_shape shape = ss_ballot_shape(f, &call->member);
     bool observe = f->comm->settings->observe;
 
-    see_past(&call->turn);
+    see_past(&call->flight);
     ss_plan_make(&shape, h, &call->plan);
     if (f->state == SS_TOPK_RESTS && call->plan.algorithm != SS_DENSE) {
         ss_topk_wake(f); /* what it claims is voted on */
@@ -149,23 +149,23 @@ static enum ss_next start_recipe(struct ss_call *call)
         return to_native(call, SS_WHY_DENSE); /* how long dense takes is to be known first */
     if (call->plan.algorithm == SS_DENSE)
         return back_off(call, call->plan.short_of_memory ? SS_WHY_LIMIT : SS_WHY_DENSE);
-    call->row = shape.rows[call->plan.algorithm];
+    call->algorithm = shape.algorithms[call->plan.algorithm];
     x->arena_used = 0;
     c->result_nnz = 0;
-    memset(c->state, 0, call->row->state);
+    memset(c->state, 0, call->algorithm->state);
     set_voted(f);
-    if (call->row->deep)
+    if (call->algorithm->deep)
         c->voted.between = ss_two_level_between(&shape, h);
     c->shared = shape.shared && call->plan.algorithm == SS_ALLGATHER ? f->comm->shared : NULL;
     c->voted.balanced = shape.balanced;
-    call->seat.memory = ss_plan_memory(&shape, call->plan.algorithm);
-    make_room(f, call->seat.memory);
-    ss_kind_recipe(f);
+    call->member.memory = ss_plan_memory(&shape, call->plan.algorithm);
+    make_room(f, call->member.memory);
+    ss_kind_prepare(f);
     ss_fill_start(c, !c->scan.negative_zero && !ss_topk_claims(f));
-    call->fetching = ss_topk_fetch(f, call->row->stays);
-    ss_topk_recipe(f, ss_topk_global(f, call->plan.algorithm));
+    call->fetching = ss_topk_fetch(f, call->algorithm->in_backend);
+    ss_topk_prepare(f, ss_topk_global(f, call->plan.algorithm));
     guard(f);
-    call->mark = ss_span_begin(x, SS_SPAN_EXCHANGE);
+    call->stage_begin = ss_span_begin(x, SS_SPAN_EXCHANGE);
     return SS_NEXT_RECIPE;
 }
 
@@ -175,12 +175,12 @@ static enum ss_next start_recipe(struct ss_call *call)
 static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_LAYOUT | SS_VOTE_NOT_FINITE;
 
 /* All ranks know that the communicator has failed. */
-static void agree_on_failure(const struct ss_turn *turn)
+static void agree_on_failure(const struct ss_flight *flight)
 {
-    struct ss_comm *comm = turn->f->comm;
+    struct ss_comm *comm = flight->f->comm;
 
-    ss_in_flight_set_from(turn, &comm->failure_from);
-    comm->failure_agreed = comm->failure_agreed || !turn->f->nonblocking;
+    ss_in_flight_set_from(flight, &comm->failure_from);
+    comm->failure_agreed = comm->failure_agreed || !flight->f->nonblocking;
 }
 
 /* In the order of precedence. */
@@ -192,25 +192,25 @@ enum ss_next ss_call_decide(struct ss_call *call)
     const bool first = !call->revote;
 
     if (b->flags & SS_VOTE_BROKEN) {
-        agree_on_failure(&call->turn);
+        agree_on_failure(&call->flight);
         return comm->status < 0 ? SS_NEXT_FAIL_AGAIN : fail(&f->c.x, SS_ERR_PEER);
     }
     if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
-        ss_in_flight_set_from(&call->turn, &comm->mismatch_from);
+        ss_in_flight_set_from(&call->flight, &comm->mismatch_from);
         return to_native(call, SS_WHY_SETTINGS);
     }
     if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
         bool lane = ss_ballot_same(b, SS_SAME_CALL);
 
-        agree_on_failure(&call->turn);
+        agree_on_failure(&call->flight);
         return fail(&f->c.x, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
     }
     if (!ss_ballot_is_sound(f)) {
-        agree_on_failure(&call->turn);
+        agree_on_failure(&call->flight);
         return fail(&f->c.x, SS_ERR_MESSAGE);
     }
-    f->lane->holds = b->flags & SS_VOTE_HOLDS;
-    if (first && ss_in_flight_is_skipped(&call->turn)) {
+    f->lane->has_residual = b->flags & SS_VOTE_HAS_RESIDUAL;
+    if (first && ss_in_flight_is_skipped(&call->flight)) {
         f->lane->history.skip--;
         return to_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
@@ -245,5 +245,5 @@ enum ss_next ss_call_decide(struct ss_call *call)
     comm->costs_agreed = true;
     if (ss_host_sum_due(f))
         return SS_NEXT_HOST_SUM;
-    return start_recipe(call);
+    return start_algorithm(call);
 }

@@ -103,7 +103,7 @@ static void tell(struct ss_comm *comm, const struct ss_tensor *t, const char *wh
 static void tell_admitted(struct ss_comm *comm, const struct ss_tensor *t)
 {
     const char *rests = t->rest != SS_AWAKE ? "; it rests until a plan is sparse" : "";
-    const char *holds = t->hold.by_host ? "; one residual per host" : "";
+    const char *holds = t->range.by_host ? "; one residual per host" : "";
     char why[240];
 
     if (t->rule)

@@ -25,7 +25,7 @@ static void start_vote(struct ss_call *call)
     ss_vote_start(&call->f.vote, x->t, x->number);
     if (x->spans.trace) /* a look that failed */
         ss_spans_cut(&x->spans, ss_now(x));
-    call->mark = ss_span_begin(x, SS_SPAN_VOTE);
+    call->stage_begin = ss_span_begin(x, SS_SPAN_VOTE);
 }
 
 static int step_vote(struct ss_call *call)
@@ -34,9 +34,9 @@ static int step_vote(struct ss_call *call)
     struct ss_exchange *x = &f->c.x;
     int status = ss_vote_step(&f->vote, &x->moved);
 
-    if (status == SS_PENDING || (status == SS_OK && !ss_in_flight_may_decide(&call->turn)))
+    if (status == SS_PENDING || (status == SS_OK && !ss_in_flight_may_decide(&call->flight)))
         return SS_PENDING;
-    double seconds = ss_span_end(x, SS_SPAN_VOTE, call->mark) - call->mark;
+    double seconds = ss_span_end(x, SS_SPAN_VOTE, call->stage_begin) - call->stage_begin;
     if (f->comm->cost_vote == 0 || seconds < f->comm->cost_vote)
         f->comm->cost_vote = seconds;
     x->bytes_sent += f->vote.bytes;
@@ -44,13 +44,13 @@ static int step_vote(struct ss_call *call)
     if (status == SS_OK)
         return SS_OK;
     ss_vote_cancel(&f->vote);
-    ss_fail(x, status, f->vote.meetings.peer, SS_PHASE_VOTE);
+    ss_fail(x, status, f->vote.exchange.peer, SS_PHASE_VOTE);
     return x->failed;
 }
 
 static enum ss_phase vote_waits_for(const struct ss_call *call, int *peer)
 {
-    *peer = call->f.vote.meetings.peer;
+    *peer = call->f.vote.exchange.peer;
     return SS_PHASE_VOTE;
 }
 
@@ -70,7 +70,7 @@ const struct ss_driver ss_vote_driver = {.then = SS_THEN_DECIDE,
 static void start_calibration(struct ss_call *call)
 {
     ss_calibrate_start(&call->calibrate, call->f.c.x.t, call->f.comm->layout);
-    call->mark = ss_span_begin(&call->f.c.x, SS_SPAN_CALIBRATE);
+    call->stage_begin = ss_span_begin(&call->f.c.x, SS_SPAN_CALIBRATE);
 }
 
 static void cancel_calibration(struct ss_call *call)
@@ -85,7 +85,7 @@ static int step_calibration(struct ss_call *call)
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    ss_span_end(x, SS_SPAN_CALIBRATE, call->mark);
+    ss_span_end(x, SS_SPAN_CALIBRATE, call->stage_begin);
     atomic_fetch_add(&call->f.comm->stats->calibration_bytes, call->calibrate.bytes);
     if (status == SS_OK) {
         call->f.comm->network = call->calibrate.costs;
@@ -112,7 +112,7 @@ const struct ss_driver ss_calibrate_driver = {.then = SS_THEN_VOTE,
 
 static void start_host_sum(struct ss_call *call)
 {
-    call->mark = ss_span_begin(&call->f.c.x, SS_SPAN_EXCHANGE);
+    call->stage_begin = ss_span_begin(&call->f.c.x, SS_SPAN_EXCHANGE);
     ss_host_sum_start(&call->f);
 }
 
@@ -123,7 +123,7 @@ static int step_host_sum(struct ss_call *call)
 
     if (ss_host_sum_step(&call->f) == SS_PENDING)
         return SS_PENDING;
-    call->f.host.seconds = ss_span_end(x, SS_SPAN_EXCHANGE, call->mark) - call->mark;
+    call->f.host.seconds = ss_span_end(x, SS_SPAN_EXCHANGE, call->stage_begin) - call->stage_begin;
     if (x->failed < 0)
         ss_comm_fail(call->f.comm, x->failed, x->failed_peer, x->failed_phase, call->number);
     x->failed = 0;
@@ -143,7 +143,7 @@ static int step_algorithm(struct ss_call *call)
     if (call->fetching && !ss_settled(x, SS_PHASE_REDUCE))
         return SS_PENDING;
     call->fetching = false;
-    if (call->row->step(c) == SS_OK)
+    if (call->algorithm->step(c) == SS_OK)
         return SS_OK;
     /* In shared memory a piece is cleared when it is needed, so that it is in the cache then. */
     if (!x->moved && x->failed == 0 && !c->shared)
@@ -155,9 +155,9 @@ const struct ss_driver ss_algorithm_driver = {.then = SS_THEN_DRAIN, .step = ste
 
 /* ---- steps behind the collective ---- */
 
-static int step_behind(struct ss_call *call)
+static int step_after(struct ss_call *call)
 {
-    return ss_behind_step(&call->f);
+    return ss_after_step(&call->f);
 }
 
-const struct ss_driver ss_behind_driver = {.then = SS_THEN_DRAIN, .step = step_behind};
+const struct ss_driver ss_after_driver = {.then = SS_THEN_DRAIN, .step = step_after};

@@ -3,7 +3,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/call_impl.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 
 static void book_times(struct ss_times *sum, const struct ss_times *t)
 {
@@ -34,11 +34,12 @@ static bool result_known(const struct ss_coll *c)
 
 /* Returns true if a sum of the call may have overflowed. A round may have ended before its call
  * began. */
-static bool is_doubtful(const struct ss_call *call)
+static bool may_have_overflowed(const struct ss_call *call)
 {
     const struct ss_comm *comm = call->f.comm;
 
-    return comm->t->doubts != call->doubts || (call->partial && comm->rounds_t->doubts > 0);
+    return comm->t->not_finite != call->not_finite ||
+           (call->partial && comm->rounds_t->not_finite > 0);
 }
 
 static unsigned exceptions_of(const struct ss_coll *c)
@@ -104,11 +105,11 @@ static void book(struct ss_call *call, double native_seconds)
         if (native_seconds > 0)
             *ss_span_booked(&x->spans.times, SS_SPAN_NATIVE) = native_seconds;
         if (call->f.lane && call->f.lane->history.last == SS_DENSE && x->number > 0)
-            ss_in_flight_book_seconds(&call->turn, native_seconds);
+            ss_in_flight_book_seconds(&call->flight, native_seconds);
         x->bytes_sent += dense.all;
         x->bytes_inside += dense.inside;
     } else if (x->failed == 0) {
-        call->exceptions = is_doubtful(call) ? exceptions_of(&call->f.c) : 0;
+        call->exceptions = may_have_overflowed(call) ? exceptions_of(&call->f.c) : 0;
     }
     count(call);
     if (!r)
@@ -164,7 +165,7 @@ void ss_call_end(struct ss_call *call, double native_seconds)
     book(call, native_seconds);
     if (call->f.c.x.spans.trace)
         end_trace(call, &call->f.c.x.spans);
-    ss_in_flight_leave(&call->turn);
+    ss_in_flight_leave(&call->flight);
     ss_fpenv_leave(saved);
 }
 
@@ -219,7 +220,7 @@ double ss_call_density(const struct ss_call *call)
     double share =
         call->f.c.x.number > 0 && !call->f.cannot && !call->partial ? density(&call->f) : -1;
 
-    SS_FPENV_HOLD(share);
+    SS_FPENV_PIN(share);
     ss_fpenv_leave(saved);
     return share;
 }

@@ -1,5 +1,5 @@
 /* A call that begins, and what the kinds of one differ in: whose elements the input is, which of
- * the result are written where, what the ranks agree on beside the lane, and the recipes. */
+ * the result are written where, what the ranks agree on beside the lane, and the algorithms. */
 #include <string.h>
 
 #include "core/call/call_impl.h"
@@ -102,7 +102,7 @@ double ss_kind_density_max(const struct ss_feedback *f)
 }
 
 /* Where a rank that is not the root reduces its part. */
-void ss_kind_recipe(struct ss_feedback *f)
+void ss_kind_prepare(struct ss_feedback *f)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
@@ -122,7 +122,7 @@ static bool has_all(const struct ss_coll *c)
     return c->kind == SS_KIND_ALLREDUCE || (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
 }
 
-/* It does, but the recipe did not see how many entries there are. */
+/* It does, but the algorithm did not see how many entries there are. */
 static bool uncounted(const struct ss_coll *c)
 {
     return has_all(c) && (c->result_nnz == 0 || c->dense_seen);
@@ -169,18 +169,18 @@ void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_co
     struct ss_feedback *f = &call->f;
     struct ss_exchange *x = &f->c.x;
 
-    const unsigned slot = call->turn.slot;
+    const unsigned slot = call->flight.slot;
 
     memset(call, 0, offsetof(struct ss_call, calibrate));
     f->c.state = call->state;
     f->comm = comm;
-    call->turn.f = call->look.f = f;
-    call->turn.slot = slot;
+    call->flight.f = call->look.f = f;
+    call->flight.slot = slot;
     f->nonblocking = comm->nonblocking;
     call->wait.moves = comm->moves;
     call->wait.polls = comm->polls;
-    call->doubts = comm->t->doubts;
-    call->wishes = comm->wishes;
+    call->not_finite = comm->t->not_finite;
+    call->caller = comm->caller;
     call->number = comm->number > 0 ? comm->number : comm->starts + 1;
     if (comm->tensors)
         f->site = comm->site;

@@ -12,7 +12,7 @@ static void next_part(struct ss_grouping *gs)
     gs->bytes = gs->calls = 0;
 }
 
-void ss_group_assign(struct ss_group_seat *seat, const struct ss_feedback *f)
+void ss_group_assign(struct ss_group_member *member, const struct ss_feedback *f)
 {
     struct ss_group_cut cut = {0};
     const struct ss_exchange *x = &f->c.x;
@@ -20,16 +20,16 @@ void ss_group_assign(struct ss_group_seat *seat, const struct ss_feedback *f)
 
     if (!gs)
         return;
-    seat->merges = ss_group_may_merge(f);
-    if (seat->merges)
+    member->merges = ss_group_may_merge(f);
+    if (member->merges)
         cut = ss_group_plan_next(gs->plan, f);
-    if (!seat->merges || cut.begins)
+    if (!member->merges || cut.begins)
         next_part(gs);
-    if (!seat->merges)
+    if (!member->merges)
         return;
-    seat->part = gs->part;
-    seat->plans = cut.plans;
-    seat->position = cut.position;
+    member->part = gs->part;
+    member->plans = cut.plans;
+    member->position = cut.position;
     gs->bytes += x->n * x->esize;
     bool enough = cut.planned ? cut.ends : gs->bytes >= ss_group_bytes(gs->comm);
     if (enough || ++gs->calls == SS_MERGED)
@@ -42,9 +42,9 @@ void ss_group_assign(struct ss_group_seat *seat, const struct ss_feedback *f)
  * come before the others, so that the last call of the part tells. */
 static bool lacks_some(const struct ss_call *from, uint64_t part)
 {
-    for (const struct ss_call *o = from; o; o = o->turn.next_open)
-        if (o->seat.merges && o->seat.part <= part)
-            return o->seat.part == part && !o->seat.voting;
+    for (const struct ss_call *o = from; o; o = o->flight.next_open)
+        if (o->member.merges && o->member.part <= part)
+            return o->member.part == part && !o->member.voting;
     return false;
 }
 
@@ -54,34 +54,34 @@ static void add(struct ss_group *g, struct ss_call *call)
 
     g->members[g->count] = call;
     g->ballots[g->count] = &call->f.vote.ballot;
-    call->seat.member = g->count++;
+    call->member.index = g->count++;
     g->calls++;
     g->since = ss_now(x);
-    g->hurried = g->hurried || call->seat.hurried || call->turn.alone;
-    call->seat.group = g;
-    call->seat.voting = true;
+    g->waits_for_none = g->waits_for_none || call->member.waits_for_none || call->flight.alone;
+    call->member.group = g;
+    call->member.voting = true;
 }
 
 static void open_group(struct ss_group *g, uint64_t part, const struct ss_exchange *x)
 {
     g->state = SS_GROUP_OPEN;
     g->part = part;
-    g->hurried = false;
+    g->waits_for_none = false;
     g->count = g->calls = g->voted = g->decided = g->merged = 0;
-    ss_joint_open(&g->joint, x->t, x->number, SS_MERGED, g->messages.data);
+    ss_group_vote_open(&g->vote, x->t, x->number, SS_MERGED, g->messages.data);
 }
 
 /* Puts a call into a group, in the order of the calls. The first call opens a group, unless a group
  * of its part is voting, to which the call may turn out to belong. */
-static void take_place(struct ss_call *call)
+static void enter_part(struct ss_call *call)
 {
     struct ss_grouping *gs = call->f.comm->grouping;
     struct ss_group *g;
 
-    if (lacks_some(call->turn.next_open, call->seat.part))
+    if (lacks_some(call->flight.next_open, call->member.part))
         return;
     for (g = gs->groups; g; g = g->next) {
-        if (g->part != call->seat.part || g->state > SS_GROUP_VOTING || g->state == SS_GROUP_FREE)
+        if (g->part != call->member.part || g->state > SS_GROUP_VOTING || g->state == SS_GROUP_FREE)
             continue;
         if (g->state == SS_GROUP_OPEN)
             add(g, call);
@@ -89,7 +89,7 @@ static void take_place(struct ss_call *call)
     }
     if (!(g = ss_group_new(gs)))
         return;
-    open_group(g, call->seat.part, &call->f.c.x);
+    open_group(g, call->member.part, &call->f.c.x);
     add(g, call);
 }
 
@@ -103,7 +103,7 @@ static void post(struct ss_call *call)
         ss_spans_cut(&x->spans, ss_now(x));
     ss_group_plan_selected(call->f.comm->grouping->plan, x);
     ss_ballot_fill(call);
-    ss_meetings_start(&call->f.vote.meetings, x->t); /* for what follows from them */
+    ss_schedule_exchange_start(&call->f.vote.exchange, x->t); /* for what follows from them */
 }
 
 static void count(const struct ss_comm *comm, const struct ss_merged_record *more)
@@ -128,12 +128,12 @@ static bool is_due(const struct ss_group *g, const struct ss_comm *comm, double 
 {
     unsigned heard;
 
-    if (g->hurried)
+    if (g->waits_for_none)
         return true;
-    heard = ss_joint_heard(&g->joint);
+    heard = ss_group_vote_heard(&g->vote);
     if (heard > 0 && heard <= g->count)
         return true;
-    bool over = now - g->since > SS_GROUP_HOLD;
+    bool over = now - g->since > SS_GROUP_WAIT;
     if (over)
         count(comm, &(struct ss_merged_record){.held = 1});
     return over;
@@ -141,25 +141,25 @@ static bool is_due(const struct ss_group *g, const struct ss_comm *comm, double 
 
 static void cast(struct ss_group *g)
 {
-    if ((g->count > 1 || g->members[0]->seat.plans) && ss_group_reserve(g) != SS_OK)
+    if ((g->count > 1 || g->members[0]->member.plans) && ss_group_reserve(g) != SS_OK)
         for (unsigned i = 0; i < g->count; i++)
             g->ballots[i]->flags |= SS_VOTE_APART;
     for (unsigned i = 0; i < g->count; i++) {
         struct ss_call *m = g->members[i];
-        m->mark = ss_span_begin(&m->f.c.x, SS_SPAN_VOTE);
+        m->stage_begin = ss_span_begin(&m->f.c.x, SS_SPAN_VOTE);
         m->f.vote.outgoing = m->f.vote.ballot; /* for a second vote */
     }
-    ss_joint_cast(&g->joint, g->ballots, g->count);
+    ss_group_vote_cast(&g->vote, g->ballots, g->count);
     g->state = SS_GROUP_VOTING;
 }
 
 /* Casts the vote if it is due, when the group's last call is stepped. x: its exchange. Other calls
- * may join in the turn in which that call joins. */
+ * may enter in the step in which that call enters. */
 static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct ss_exchange *x,
-                        bool joins)
+                        bool enters)
 {
-    if ((is_full(g, gs->comm) || (!joins && is_due(g, gs->comm, ss_now(x)))) &&
-        ss_in_flight_may_go(&g->members[0]->turn))
+    if ((is_full(g, gs->comm) || (!enters && is_due(g, gs->comm, ss_now(x)))) &&
+        ss_in_flight_may_go(&g->members[0]->flight))
         cast(g);
 }
 
@@ -170,10 +170,10 @@ static void let_rest_go(struct ss_group *g)
     for (unsigned i = g->voted; i < g->count; i++) {
         struct ss_call *m = g->members[i];
 
-        ss_span_end(&m->f.c.x, SS_SPAN_VOTE, m->mark);
+        ss_span_end(&m->f.c.x, SS_SPAN_VOTE, m->stage_begin);
         m->f.vote.ballot = m->f.vote.outgoing;
-        m->seat.voting = false;
-        ss_group_leave(&m->seat);
+        m->member.voting = false;
+        ss_group_leave(&m->member);
     }
     g->count = g->voted;
 }
@@ -187,7 +187,7 @@ static bool exchanges(const struct ss_group *g)
 void ss_group_fail(struct ss_group *g, int status, int peer, enum ss_phase phase)
 {
     if (g->state == SS_GROUP_OPEN || g->state == SS_GROUP_VOTING)
-        ss_joint_cancel(&g->joint);
+        ss_group_vote_cancel(&g->vote);
     else if (exchanges(g))
         ss_exchange_cancel(&g->c.x);
     g->state = SS_GROUP_FAILED;
@@ -198,23 +198,23 @@ void ss_group_fail(struct ss_group *g, int status, int peer, enum ss_phase phase
 
 static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exchange *x)
 {
-    int status = ss_joint_step(&g->joint, &x->moved);
+    int status = ss_group_vote_step(&g->vote, &x->moved);
 
     if (status == SS_PENDING)
         return;
     if (status != SS_OK) {
-        ss_group_fail(g, status, g->joint.peer, SS_PHASE_VOTE);
+        ss_group_fail(g, status, g->vote.peer, SS_PHASE_VOTE);
         return;
     }
     g->state = SS_GROUP_VOTED;
-    g->voted = g->joint.count;
-    x->bytes_sent += g->joint.bytes;
-    x->bytes_inside += g->joint.inside;
+    g->voted = g->vote.count;
+    x->bytes_sent += g->vote.bytes;
+    x->bytes_inside += g->vote.inside;
     let_rest_go(g);
     count(gs->comm, &(struct ss_merged_record){.votes = 1, .calls = g->voted});
     for (unsigned i = 0; i < g->voted; i++)
-        ss_group_plan_voted(gs->plan, g->members[i]->seat.position, g->ballots[i]->nnz_max);
-    if (!g->members[0]->seat.plans || (g->ballots[0]->flags & SS_VOTE_APART))
+        ss_group_plan_voted(gs->plan, g->members[i]->member.position, g->ballots[i]->nnz_max);
+    if (!g->members[0]->member.plans || (g->ballots[0]->flags & SS_VOTE_APART))
         return;
     g->state = SS_GROUP_AGREEING;
     ss_group_plan_start(gs->plan, &g->members[0]->f, &g->c.x);
@@ -238,54 +238,54 @@ static void step_agreement(struct ss_grouping *gs, struct ss_group *g, struct ss
 }
 
 /* Fails a call of a failed group with the group's error. */
-static int fail_with(struct ss_group_seat *seat, struct ss_exchange *x)
+static int fail_with(struct ss_group_member *member, struct ss_exchange *x)
 {
-    const struct ss_group *g = seat->group;
+    const struct ss_group *g = member->group;
 
     ss_fail(x, g->failed, g->failed_peer, g->failed_phase);
-    ss_group_leave(seat);
+    ss_group_leave(member);
     return x->failed;
 }
 
-static int step_joint(struct ss_call *call)
+static int step_group_vote(struct ss_call *call)
 {
     struct ss_grouping *gs = call->f.comm->grouping;
     struct ss_exchange *x = &call->f.c.x;
     struct ss_group *g;
 
-    bool joins = !call->seat.group;
-    if (joins)
-        take_place(call);
-    if (!(g = call->seat.group))
+    bool enters = !call->member.group;
+    if (enters)
+        enter_part(call);
+    if (!(g = call->member.group))
         return SS_PENDING;
-    x->moved = x->moved || joins;
-    if (g->state == SS_GROUP_OPEN && call->seat.member + 1 == g->count)
-        cast_if_due(gs, g, x, joins);
-    if (g->state == SS_GROUP_VOTING && call->seat.member == 0)
+    x->moved = x->moved || enters;
+    if (g->state == SS_GROUP_OPEN && call->member.index + 1 == g->count)
+        cast_if_due(gs, g, x, enters);
+    if (g->state == SS_GROUP_VOTING && call->member.index == 0)
         step_vote(gs, g, x);
-    if (g->state == SS_GROUP_AGREEING && call->seat.member == 0)
+    if (g->state == SS_GROUP_AGREEING && call->member.index == 0)
         step_agreement(gs, g, x);
     if (g->state == SS_GROUP_FAILED)
-        return fail_with(&call->seat, x);
+        return fail_with(&call->member, x);
     bool next =
-        g->state == SS_GROUP_VOTED && call->seat.group == g && g->decided == call->seat.member;
-    if (!next || !ss_in_flight_may_decide(&call->turn))
+        g->state == SS_GROUP_VOTED && call->member.group == g && g->decided == call->member.index;
+    if (!next || !ss_in_flight_may_decide(&call->flight))
         return SS_PENDING;
     x->moved = true;
-    ss_span_end(x, SS_SPAN_VOTE, call->mark);
+    ss_span_end(x, SS_SPAN_VOTE, call->stage_begin);
     return SS_OK;
 }
 
 static bool is_open(const struct ss_call *call)
 {
-    return !call->seat.group || call->seat.group->state == SS_GROUP_OPEN;
+    return !call->member.group || call->member.group->state == SS_GROUP_OPEN;
 }
 
 /* Steps the vote. A call whose group is open waits for calls of this rank, which is no wait for
  * other ranks. */
 static int step_in_group(struct ss_call *call)
 {
-    int status = step_joint(call);
+    int status = step_group_vote(call);
 
     if (is_open(call))
         call->wait.steps = 0;
@@ -294,11 +294,11 @@ static int step_in_group(struct ss_call *call)
 
 static enum ss_phase waits_for(const struct ss_call *call, int *peer)
 {
-    const struct ss_group *g = call->seat.group;
+    const struct ss_group *g = call->member.group;
 
     if (g && exchanges(g))
         return ss_exchange_waiting(&g->c.x, peer);
-    *peer = g && g->state == SS_GROUP_VOTING ? g->joint.peer : call->f.c.x.t->rank;
+    *peer = g && g->state == SS_GROUP_VOTING ? g->vote.peer : call->f.c.x.t->rank;
     return SS_PHASE_VOTE;
 }
 
@@ -307,10 +307,10 @@ static void cancel(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
 
-    if (call->seat.group && call->seat.group->state != SS_GROUP_FAILED)
-        ss_group_fail(call->seat.group, x->failed, x->failed_peer, x->failed_phase);
-    if (call->seat.group)
-        ss_group_leave(&call->seat);
+    if (call->member.group && call->member.group->state != SS_GROUP_FAILED)
+        ss_group_fail(call->member.group, x->failed, x->failed_peer, x->failed_phase);
+    if (call->member.group)
+        ss_group_leave(&call->member);
     ss_exchange_cancel(x);
 }
 
@@ -318,18 +318,18 @@ static void cancel(struct ss_call *call)
 
 static int step_exchange(struct ss_call *call)
 {
-    struct ss_group *g = call->seat.group;
+    struct ss_group *g = call->member.group;
     struct ss_exchange *x = &call->f.c.x;
 
     if (g->state == SS_GROUP_FAILED)
-        return fail_with(&call->seat, x);
+        return fail_with(&call->member, x);
     if (exchanges(g) && call == g->first)
         ss_group_step(g, x);
     if (g->state != SS_GROUP_OVER)
         return SS_PENDING;
-    ss_group_share(g, call->seat.member, &call->f.c);
-    call->turn.overlapped = true;
-    ss_group_leave(&call->seat);
+    ss_group_share(g, call->member.index, &call->f.c);
+    call->flight.overlapped = true;
+    ss_group_leave(&call->member);
     return SS_OK;
 }
 
@@ -344,25 +344,25 @@ static void release_one(struct ss_group *g)
             struct ss_call *call = g->members[i];
             g->members[i] = NULL;
             ss_call_drive(call, &ss_algorithm_driver);
-            ss_group_leave(&call->seat);
+            ss_group_leave(&call->member);
         }
 }
 
 static void decided(struct ss_call *call)
 {
-    struct ss_group *g = call->seat.group;
+    struct ss_group *g = call->member.group;
 
     g->decided++;
     if (ss_call_is_driven_by(call, &ss_algorithm_driver) && ss_group_takes(g, call))
         ss_call_drive(call, &exchange_driver);
     else
-        g->members[call->seat.member] = NULL;
+        g->members[call->member.index] = NULL;
     if (g->decided == g->voted && ss_group_start(g))
         count(call->f.comm, &(struct ss_merged_record){.exchanges = 1, .merged = g->merged});
     else if (g->decided == g->voted)
         release_one(g);
-    if (!ss_call_is_driven_by(call, &exchange_driver) && call->seat.group)
-        ss_group_leave(&call->seat);
+    if (!ss_call_is_driven_by(call, &exchange_driver) && call->member.group)
+        ss_group_leave(&call->member);
 }
 
 const struct ss_driver ss_group_vote_driver = {.then = SS_THEN_DECIDE,
@@ -375,12 +375,12 @@ const struct ss_driver ss_group_vote_driver = {.then = SS_THEN_DECIDE,
 
 bool ss_call_rests(const struct ss_call *call)
 {
-    const struct ss_group *g = call->seat.group;
+    const struct ss_group *g = call->member.group;
 
     if (ss_call_is_driven_by(call, &ss_group_vote_driver) && g)
-        return call->seat.member > 0 &&
+        return call->member.index > 0 &&
                (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_AGREEING ||
-                (g->state == SS_GROUP_VOTED && g->decided != call->seat.member));
+                (g->state == SS_GROUP_VOTED && g->decided != call->member.index));
     return ss_call_is_driven_by(call, &exchange_driver) && g && call != g->first &&
            (g->state == SS_GROUP_VOTED || g->state == SS_GROUP_RUNNING ||
             g->state == SS_GROUP_DRAINING);

@@ -3,13 +3,13 @@
  *
  * The calls that may merge are cut into parts by facts that all ranks know. The first call of a
  * part and the order of the calls are thus the same on all ranks. Within a part, a rank casts a
- * joint vote (core/vote/joint.h) for the calls that it has posted, in the name of the first one.
- * The ranks agree on as many calls as the rank with fewest has posted; the next vote begins behind
- * these. Each rank chooses the time of its vote alone, so that no choice can be wrong:
+ * group vote (core/vote/group_vote.h) for the calls that it has posted, in the name of the first
+ * one. The ranks agree on as many calls as the rank with fewest has posted; the next vote begins
+ * behind these. Each rank chooses the time of its vote alone, so that no choice can be wrong:
  *
  * - The part is complete, a later call waits for its calls, or the program waits for one of them.
  * - The vote of another rank has come, with no more calls than this rank has.
- * - No call was added for SS_GROUP_HOLD seconds. The program may be waiting for a message that
+ * - No call was added for SS_GROUP_WAIT seconds. The program may be waiting for a message that
  *   another rank sends after this call. Without a thread that steps calls, no call may wait.
  *
  * Each call has its own ballot and is decided by that ballot alone, as without MERGE. A call that
@@ -45,9 +45,9 @@ static inline uint64_t ss_group_bytes(const struct ss_comm *comm)
 
 /* Makes a call with its number the next call of its part. A call that cannot merge ends the
  * part. */
-void ss_group_assign(struct ss_group_seat *seat, const struct ss_feedback *f);
+void ss_group_assign(struct ss_group_member *member, const struct ss_feedback *f);
 
-/* The joint vote. Its end lets the call leave the group, or go on with the exchange of the group.
+/* The group vote. Its end lets the call leave the group, or go on with the exchange of the group.
  */
 extern const struct ss_driver ss_group_vote_driver;
 

@@ -1,9 +1,9 @@
-/* The exchange of merged calls. The concatenation of their streams goes through one recipe. Its
+/* The exchange of merged calls. The concatenation of their streams goes through one algorithm. Its
  * result lies in segments, one in the result of each call. */
 #include <string.h>
 
 #include "core/call/group_impl.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 
 /* ---- before the vote ---- */
 
@@ -25,7 +25,7 @@ int ss_group_reserve(struct ss_group *g)
     x->work = &g->work;
     x->n = c->out_n = n < SS_WINDOW ? n : SS_WINDOW - 1;
     x->bytes_sent = x->bytes_inside = 0;
-    if (g->members[0]->seat.plans && ss_agree_reserve(x) != SS_OK)
+    if (g->members[0]->member.plans && ss_word_exchange_reserve(x) != SS_OK)
         return SS_ERR_MEMORY;
     return ss_in_reserve(x, false) == SS_OK && ss_fill_reserve(c) == SS_OK ? SS_OK : SS_ERR_MEMORY;
 }
@@ -45,20 +45,21 @@ static bool fits(const struct ss_group *g, const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
 
-    return call->row == g->row && x->type == g->c.x.type && g->c.x.n + x->n < SS_WINDOW &&
-           g->memory + call->seat.memory <= (double)call->f.vote.ballot.memory_min;
+    return call->algorithm == g->algorithm && x->type == g->c.x.type &&
+           g->c.x.n + x->n < SS_WINDOW &&
+           g->memory + call->member.memory <= (double)call->f.vote.ballot.memory_min;
 }
 
 bool ss_group_takes(struct ss_group *g, const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
 
-    if (g->voted < 2 || (call->f.vote.ballot.flags & SS_VOTE_APART) || !call->row->elementwise ||
-        !is_plain(&call->f))
+    if (g->voted < 2 || (call->f.vote.ballot.flags & SS_VOTE_APART) ||
+        !call->algorithm->elementwise || !is_plain(&call->f))
         return false;
     if (g->merged == 0) {
         g->first = call;
-        g->row = call->row;
+        g->algorithm = call->algorithm;
         g->c.x.type = x->type;
         g->c.x.n = 0;
         g->memory = 0;
@@ -68,7 +69,7 @@ bool ss_group_takes(struct ss_group *g, const struct ss_call *call)
     g->segments[g->merged++] =
         (struct ss_segment){.at = call->f.c.out, .first = g->c.x.n, .n = x->n};
     g->c.x.n += x->n;
-    g->memory += call->seat.memory;
+    g->memory += call->member.memory;
     return true;
 }
 
@@ -82,13 +83,13 @@ static void init(struct ss_group *g)
     uint64_t n = x->n;
 
     memset(c, 0, sizeof *c);
-    memset(g->recipe, 0, g->row->state);
+    memset(g->algorithm_state, 0, g->algorithm->state);
     memset(g->before, 0, sizeof g->before);
     ss_segments_init(&g->backend, g->segments, g->merged);
     c->kind = like->kind;
     c->op = like->op;
     c->kernels = like->kernels;
-    c->state = g->recipe;
+    c->state = g->algorithm_state;
     c->out = g->backend.base;
     c->in_n = c->out_n = n;
     c->voted.same_state = true;
@@ -104,7 +105,7 @@ static void init(struct ss_group *g)
 }
 
 /* Joins the entries that the calls have claimed or scanned, one after the other. */
-static void join_streams(struct ss_group *g, size_t entries)
+static void append_streams(struct ss_group *g, size_t entries)
 {
     struct ss_coll *c = &g->c;
     struct ss_work *w = &g->work;
@@ -151,7 +152,7 @@ bool ss_group_start(struct ss_group *g)
         if (m->f.c.x.failed < 0)
             ss_fail(&c->x, m->f.c.x.failed, m->f.c.x.failed_peer, m->f.c.x.failed_phase);
     }
-    join_streams(g, entries);
+    append_streams(g, entries);
     ss_fill_start(c, false);
     g->state = SS_GROUP_RUNNING;
     return true;
@@ -159,11 +160,11 @@ bool ss_group_start(struct ss_group *g)
 
 /* ---- until its end ---- */
 
-static bool recipe_ends(struct ss_group *g)
+static bool algorithm_ends(struct ss_group *g)
 {
     struct ss_coll *c = &g->c;
 
-    if (g->row->step(c) == SS_OK)
+    if (g->algorithm->step(c) == SS_OK)
         return true;
     if (!c->x.moved && c->x.failed == 0)
         ss_fill_idle(c);
@@ -175,7 +176,7 @@ void ss_group_step(struct ss_group *g, struct ss_exchange *x)
     struct ss_coll *c = &g->c;
 
     c->x.moved = false;
-    if (g->state == SS_GROUP_RUNNING && recipe_ends(g)) {
+    if (g->state == SS_GROUP_RUNNING && algorithm_ends(g)) {
         if (c->x.failed == 0)
             ss_fill_range(c, 0, c->out_n);
         g->state = SS_GROUP_DRAINING;

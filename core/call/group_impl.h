@@ -6,15 +6,15 @@
 #include "core/backend/segments.h"
 #include "core/call/group.h"
 #include "core/call/group_plan.h"
-#include "core/vote/joint.h"
+#include "core/vote/group_vote.h"
 
 /* Seconds that a group waits for the next call. Longer than a layer of most trainings takes, and
  * shorter than a delay that a program would notice once a step. */
-#define SS_GROUP_HOLD 0.01
+#define SS_GROUP_WAIT 0.01
 
 enum ss_group_state {
     SS_GROUP_FREE,
-    SS_GROUP_OPEN,     /* calls may join */
+    SS_GROUP_OPEN,     /* calls may enter */
     SS_GROUP_VOTING,   /* the vote is cast */
     SS_GROUP_AGREEING, /* agrees on a plan */
     SS_GROUP_VOTED,    /* its calls are decided on, one after the other */
@@ -34,24 +34,24 @@ struct ss_group {
     unsigned decided;            /* calls decided, of those agreed on */
     unsigned merged;             /* calls in the exchange, of those decided */
     const struct ss_call *first; /* first call in the exchange, which steps it */
-    double since;                /* time when the last call joined */
-    bool hurried;
+    double since;                /* time when the last call entered */
+    bool waits_for_none;
     /* NULL: decided to go alone. The first member steps the vote. */
     struct ss_call *members[SS_MERGED];
     struct ss_ballot *ballots[SS_MERGED];
-    struct ss_joint joint;
+    struct ss_group_vote vote;
     struct ss_buf messages; /* messages of the vote */
     int failed, failed_peer;
     enum ss_phase failed_phase;
 
-    const struct ss_row *row; /* row of the exchange */
-    double memory;            /* bytes promised to the calls */
+    const struct ss_algorithm_def *algorithm; /* of the exchange */
+    double memory;                            /* bytes promised to the calls */
     struct ss_segments backend;
     struct ss_segment segments[SS_MERGED]; /* results of the merged calls */
     uint64_t before[SS_MERGED];            /* entries of the members and calls before a member */
     struct ss_work work;
     struct ss_coll c;
-    _Alignas(max_align_t) unsigned char recipe[SS_COLL_STATE];
+    _Alignas(max_align_t) unsigned char algorithm_state[SS_COLL_STATE];
 };
 
 struct ss_grouping {
@@ -64,7 +64,7 @@ struct ss_grouping {
 
 /* core/call/groups.c: returns a group without calls, NULL without memory. */
 struct ss_group *ss_group_new(struct ss_grouping *gs);
-void ss_group_leave(struct ss_group_seat *seat);
+void ss_group_leave(struct ss_group_member *member);
 void ss_group_fail(struct ss_group *g, int status, int peer, enum ss_phase phase);
 
 /* core/call/group_exchange.c: makes room before the vote to exchange all posted calls. Returns

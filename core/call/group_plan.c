@@ -1,4 +1,4 @@
-/* Planned groups: the period of the calls, their measured times, the agreement, the plan. */
+/* Planned groups: the period of the calls, their measured times, the word exchange, the plan. */
 #include "core/call/group_plan.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "core/call/call_impl.h"
 #include "core/plan/merging.h"
-#include "core/stream/agreement.h"
+#include "core/stream/word_exchange.h"
 
 /* A period counts once CONFIRMED calls in a row, and twice as many as it has, were what they were a
  * period before. A period of fewer than LEAST calls says nothing of the step. */
@@ -53,13 +53,13 @@ struct ss_group_plan {
     uint64_t count[SS_MERGED]; /* elements, */
     uint64_t size[SS_MERGED];  /* and their bytes */
     double step_begun;         /* seconds, 0: no step of the layout has begun */
-    double steps[MOST_PAUSE];  /* seconds from step to step since the last agreement */
+    double steps[MOST_PAUSE];  /* seconds from step to step since the last word exchange */
     uint32_t steps_measured;
 
     uint64_t planning;        /* index of the call that plans next, 0: none */
     uint64_t asked, asked_at; /* generation and index of the call that agrees, or did so last */
     uint32_t asked_period;
-    struct ss_agree agree;
+    struct ss_word_exchange exchange;
     uint64_t words[2 * SS_MERGED + 1]; /* gaps in ns, entries; ns from step to step */
 
     bool compares;
@@ -90,8 +90,8 @@ void ss_group_plan_free(struct ss_group_plan *p)
 
 /* ---- the period ---- */
 
-/* The call `steps` behind that of the index plans next. The last agreement has ended on all ranks
- * by then. */
+/* The call `steps` behind that of the index plans next. The last word exchange has ended on all
+ * ranks by then. */
 static void plan_after(struct ss_group_plan *p, uint64_t index, uint32_t steps)
 {
     p->planning = index + (uint64_t)steps * p->period;
@@ -223,7 +223,7 @@ static double step_seconds(struct ss_group_plan *p)
     return p->steps[p->steps_measured / 2];
 }
 
-/* Fills in what this rank brings to the agreement. */
+/* Fills in what this rank brings to the word exchange. */
 static void ask(struct ss_group_plan *p)
 {
     p->asked = p->generation;
@@ -236,7 +236,7 @@ static void ask(struct ss_group_plan *p)
     }
     p->words[2 * p->period] = (uint64_t)(1e9 * step_seconds(p));
     measure_anew(p);
-    plan_after(p, p->index, p->pause); /* should this agreement fail */
+    plan_after(p, p->index, p->pause); /* should this word exchange fail */
 }
 
 struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, const struct ss_feedback *f)
@@ -281,7 +281,7 @@ void ss_group_plan_start(struct ss_group_plan *p, const struct ss_feedback *f,
                          struct ss_exchange *x)
 {
     p->costs = costs_of(f);
-    ss_agree_start(x, &p->agree, p->words, 0, 2 * (size_t)p->asked_period + 1, 0);
+    ss_word_exchange_start(x, &p->exchange, p->words, 0, 2 * (size_t)p->asked_period + 1, 0);
 }
 
 /* The step begins behind the longest pause. */
@@ -342,8 +342,8 @@ static void lay_out(struct ss_group_plan *p, enum kind kind)
         p->next.begins[(first + (g > 0 ? p->plan.ends[g - 1] : 0)) % p->period] = true;
 }
 
-/* Books what the steps took that the agreement measured, and returns the kind to go on with: in a
- * comparison first groups, then each call alone, then the better one. All ranks have the same
+/* Books what the steps took that the word exchange measured, and returns the kind to go on with: in
+ * a comparison first groups, then each call alone, then the better one. All ranks have the same
  * times. */
 static enum kind choose(struct ss_group_plan *p)
 {
@@ -373,7 +373,7 @@ static void make(struct ss_group_plan *p)
 
 int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x)
 {
-    if (ss_agree_step(x, &p->agree) == SS_PENDING)
+    if (ss_word_exchange_step(x, &p->exchange) == SS_PENDING)
         return SS_PENDING;
     if (x->failed == 0 && p->asked == p->generation && p->period > 0)
         make(p);

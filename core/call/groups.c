@@ -6,7 +6,7 @@
 struct ss_group *ss_group_new(struct ss_grouping *gs)
 {
     struct ss_group *g = gs->groups;
-    size_t room = ss_joint_room(gs->comm->t->size, SS_MERGED);
+    size_t room = ss_group_vote_room(gs->comm->t->size, SS_MERGED);
 
     while (g && g->state != SS_GROUP_FREE)
         g = g->next;
@@ -68,11 +68,11 @@ void ss_grouping_forget(struct ss_grouping *gs)
 
 /* Lets a call leave its group. A failed group keeps its storage, since messages may still be on
  * their way into it. */
-void ss_group_leave(struct ss_group_seat *seat)
+void ss_group_leave(struct ss_group_member *member)
 {
-    struct ss_group *g = seat->group;
+    struct ss_group *g = member->group;
 
-    seat->group = NULL;
+    member->group = NULL;
     if (--g->calls == 0 && g->state != SS_GROUP_FAILED)
         g->state = SS_GROUP_FREE;
 }
@@ -86,16 +86,16 @@ bool ss_group_may_merge(const struct ss_feedback *f)
            f->lane->number < SS_LANES && x->n < SS_WINDOW;
 }
 
-void ss_call_hurry(struct ss_call *call)
+void ss_call_wait_for_none(struct ss_call *call)
 {
-    call->seat.hurried = true;
-    if (call->seat.group)
-        call->seat.group->hurried = true;
+    call->member.waits_for_none = true;
+    if (call->member.group)
+        call->member.group->waits_for_none = true;
 }
 
-void ss_comm_hurry(struct ss_comm *comm)
+void ss_comm_wait_for_none(struct ss_comm *comm)
 {
-    for (struct ss_call *o = comm->grouping ? comm->open : NULL; o; o = o->turn.next_open)
-        if (o->seat.merges)
-            ss_call_hurry(o);
+    for (struct ss_call *o = comm->grouping ? comm->open : NULL; o; o = o->flight.next_open)
+        if (o->member.merges)
+            ss_call_wait_for_none(o);
 }

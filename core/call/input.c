@@ -1,7 +1,7 @@
 /* The look of a rank at its input before the vote, which may fail on this rank alone: room for the
  * messages, the entries of the input, and further parts of the vote. */
 #include "core/call/call_impl.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/stream/sample.h"
 
 /* Looks, one after the other. The call waits for the backend between two looks. */
@@ -20,17 +20,17 @@ static bool too_dense(const struct ss_feedback *f)
 }
 
 /* If the last input of a lane was too dense, a sample is taken first, at random places since
- * regular ones may see few columns of a matrix. If the sample leaves no doubt, the
+ * regular ones may see few columns of a matrix. If the sample is certain, the
  * other elements are not looked at. An element that is not finite may then go unseen, which matters
  * to a dense call only if a residual joins it. */
 enum { SAMPLE_RUNS = 256, SAMPLE_RUN = 64, SAMPLE_FROM = 1 << 18 }; /* elements */
-static const double NO_DOUBT = 1.05;                                /* ten standard deviations */
+static const double CERTAIN = 1.05;                                 /* ten standard deviations */
 
 static bool to_sample(const struct ss_feedback *f)
 {
     const struct ss_settings *s = f->comm->settings;
 
-    return f->lane->was_dense && !f->lane->holds && f->c.in_n >= SAMPLE_FROM && !s->observe;
+    return f->lane->was_dense && !f->lane->has_residual && f->c.in_n >= SAMPLE_FROM && !s->observe;
 }
 
 /* Scans the non-zero entries of the input. The first pass extracts into the work space of the last
@@ -67,9 +67,9 @@ static int start_sample(struct ss_look *look)
     }
     for (uint64_t r = 0; r < SAMPLE_RUNS; r++) {
         uint64_t part = c->in_n / SAMPLE_RUNS;
-        ss_sample_places(s)[r].first =
+        ss_sample_list(s)[r].first =
             (size_t)(part * r + ss_mix(r + 1, c->in_n) % (part - SAMPLE_RUN + 1));
-        ss_sample_places(s)[r].count = SAMPLE_RUN;
+        ss_sample_list(s)[r].count = SAMPLE_RUN;
     }
     ss_sample_take(&c->x, s, c->in, SAMPLE_RUNS);
     return SS_OK;
@@ -85,7 +85,7 @@ static bool sampled_dense(struct ss_feedback *f)
     if (seen.not_finite)
         return false;
     c->scan = (struct ss_scan){.stop = (size_t)c->in_n};
-    c->scan.nnz = (size_t)((double)seen.nnz / (double)of / NO_DOUBT * (double)c->in_n);
+    c->scan.nnz = (size_t)((double)seen.nnz / (double)of / CERTAIN * (double)c->in_n);
     if (!too_dense(f))
         return false;
     c->scan.nnz = (size_t)((double)seen.nnz / (double)of * (double)c->in_n);
@@ -142,7 +142,7 @@ static uint64_t largest_part(const struct ss_feedback *f)
     uint64_t most = 0;
     size_t before = 0;
 
-    if (c->own.stays) {
+    if (c->own.in_backend) {
         for (int p = 0; p < x->t->size; p++)
             if (ss_own_slice(c, p).nnz > most)
                 most = ss_own_slice(c, p).nnz;
@@ -198,8 +198,8 @@ static int reserve(struct ss_feedback *f)
         status = ss_in_reserve(x, rounded);
 
     if (status == SS_OK && f->c.kind == SS_KIND_ALLREDUCE)
-        status = ss_agree_reserve(x);
-    if (status == SS_OK && ss_topk_is_lossy(f) && f->tensor->hold.by_host)
+        status = ss_word_exchange_reserve(x);
+    if (status == SS_OK && ss_topk_is_lossy(f) && f->tensor->range.by_host)
         status = ss_host_sum_reserve(f);
     if (status == SS_OK)
         status = ss_fill_reserve(&f->c);
@@ -210,7 +210,7 @@ static int reserve(struct ss_feedback *f)
 
 /* Returns true if claims may stay in their backend. The backend must encode, and so must the
  * algorithm, if it is known. */
-static bool may_stay(const struct ss_feedback *f)
+static bool may_be_in_backend(const struct ss_feedback *f)
 {
     const struct ss_backend_ops *ops = f->c.x.backend->ops;
     const uint64_t by_rule = ss_topk_forced(f);
@@ -219,7 +219,7 @@ static bool may_stay(const struct ss_feedback *f)
 
     if (!ops->remote || !ops->encode || !ss_topk_claims(f))
         return false;
-    return a == SS_AUTO || a == SS_DENSE || ss_rows(f->c.kind)[a]->stays;
+    return a == SS_AUTO || a == SS_DENSE || ss_algorithms(f->c.kind)[a]->in_backend;
 }
 
 static int start_input(struct ss_look *look)
@@ -235,7 +235,7 @@ static int start_input(struct ss_look *look)
     }
     if (ss_host_sum_due(f)) /* the entries follow from the sum */
         return SS_OK;
-    f->stays = may_stay(f);
+    f->in_backend = may_be_in_backend(f);
     look->at = ss_topk_claims(f) ? CLAIMED : sample ? SAMPLED : SCANNED;
     return ss_topk_claims(f) ? ss_topk_select(f) : sample ? start_sample(look) : start_scan(f);
 }
@@ -290,11 +290,11 @@ static int step_look(struct ss_look *look)
     case CLAIMED:
         ss_topk_selected(f);
         look->at = SURVEYED;
-        if (f->c.own.stays)
+        if (f->c.own.in_backend)
             ss_topk_survey(f);
         return SS_OK;
     case SURVEYED:
-        if (f->c.own.stays)
+        if (f->c.own.in_backend)
             ss_topk_surveyed(f);
         leave_input(look);
         return SS_OK;

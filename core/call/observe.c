@@ -126,7 +126,7 @@ void ss_observe_sample(struct ss_look *look)
     if (ss_sample_reserve(x, taken, s.runs, s.n) != SS_OK)
         return;
     for (size_t r = 0; r < s.runs; r++)
-        ss_sample_places(taken)[r] = (struct ss_run){(size_t)(r * s.stride), s.run};
+        ss_sample_list(taken)[r] = (struct ss_run){(size_t)(r * s.stride), s.run};
     ss_sample_take(x, taken, look->f->c.in, s.runs);
     look->observed = s.n;
 }
@@ -150,8 +150,8 @@ void ss_observe(struct ss_call *call)
 
     if (++f->lane->observed >= FIRST_LOOKS) {
         f->lane->history.skip = BETWEEN_LOOKS;
-        ss_in_flight_set_skip(&call->turn);
+        ss_in_flight_set_skip(&call->flight);
     }
     if (call->look.observed > 0)
-        look_topk(f, ss_ballot_shape(f, &call->seat));
+        look_topk(f, ss_ballot_shape(f, &call->member));
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/call/call_impl.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/partial/rounds.h"
 #include "core/tensor/residual.h"
 
@@ -23,7 +23,7 @@ int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
         .seed = s->seed,
         .coding = s->coding,
         .rounding = {.values = s->values, .bucket = s->quant_bucket},
-        .row = ss_rows(SS_KIND_ALLREDUCE)[algorithm(s)],
+        .algorithm = ss_algorithms(SS_KIND_ALLREDUCE)[algorithm(s)],
         .trace = &s->trace,
         .name = comm->name,
     };
@@ -137,7 +137,7 @@ struct ss_rounds_stats ss_comm_rounds_seen(const struct ss_comm *comm, uint64_t 
 /* What all ranks know the tensor by. */
 static uint64_t code_of(const struct ss_feedback *f)
 {
-    return ss_mix(ss_lane_hash(&f->key), ss_standing_code(&f->found.where)) | 1;
+    return ss_mix(ss_lane_hash(&f->key), ss_identity_code(&f->found.where)) | 1;
 }
 
 uint64_t ss_partial_flags(struct ss_feedback *f)
@@ -174,7 +174,7 @@ bool ss_call_is_synchronous(const struct ss_call *call)
 void ss_partial_begin_full(struct ss_feedback *f)
 {
     if (f->comm->rounds && f->tensor)
-        ss_rounds_hold(f->comm->rounds, true);
+        ss_rounds_block(f->comm->rounds, true);
 }
 
 void ss_partial_end_full(struct ss_feedback *f, enum ss_algorithm ran)
@@ -190,7 +190,7 @@ void ss_partial_end_full(struct ss_feedback *f, enum ss_algorithm ran)
         ss_rounds_selected(rounds, f->tensor);
     if (f->tensor && !ss_tensor_lossy(f->tensor)) /* by what this call has found */
         ss_rounds_open(rounds, f->tensor, 0);
-    ss_rounds_hold(rounds, false);
+    ss_rounds_block(rounds, false);
 }
 
 /* ---- partial calls ---- */
@@ -209,9 +209,9 @@ static void start(struct ss_call *call)
 
     round.k = ss_topk_wanted(f, &bucket);
     round.bucket = (size_t)bucket;
-    round.silent = call->wishes.off || !ss_topk_is_lossy(f);
+    round.silent = call->caller.off || !ss_topk_is_lossy(f);
     call->partial = true;
-    call->mark = ss_span_begin(&c->x, SS_SPAN_EXCHANGE);
+    call->stage_begin = ss_span_begin(&c->x, SS_SPAN_EXCHANGE);
     call->plan.algorithm = algorithm(f->comm->settings);
     ss_residual_fill(f->tensor);
     ss_trace_begin(&c->x, SS_SPAN_SELECT, NULL, -1);
@@ -234,7 +234,7 @@ static int step(struct ss_call *call)
     if (status == SS_PENDING)
         return SS_PENDING;
     x->moved = true;
-    ss_span_end(x, SS_SPAN_EXCHANGE, call->mark);
+    ss_span_end(x, SS_SPAN_EXCHANGE, call->stage_begin);
     const struct ss_rounds_stats seen = ss_rounds_seen(comm->rounds);
     x->bytes_sent += seen.bytes - comm->rounds_bytes;
     x->bytes_inside += seen.inside - comm->rounds_inside;

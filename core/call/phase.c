@@ -1,7 +1,7 @@
 /* The phase of a call, and the rank that it waits for. */
 #include "core/call/call_impl.h"
 
-bool ss_stage_waits_for_place(enum ss_stage stage)
+bool ss_stage_waits_on_this_rank(enum ss_stage stage)
 {
     return stage == SS_STAGE_COUNT || stage == SS_STAGE_LEAVE || stage == SS_STAGE_GIVEN_UP;
 }
@@ -19,7 +19,7 @@ enum ss_phase ss_call_phase(const struct ss_call *call, int *peer)
     if (!peer)
         peer = &nobody;
     *peer = -1;
-    if (call->stage == SS_STAGE_LOOK || call->stage == SS_STAGE_TURN) {
+    if (call->stage == SS_STAGE_LOOK || call->stage == SS_STAGE_WAIT) {
         *peer = x->t->rank;
         return SS_PHASE_VOTE;
     }

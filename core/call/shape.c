@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/call/group.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/plan/cost.h"
 
 static struct ss_backend_costs backend_costs(const struct ss_ballot *b)
@@ -43,7 +43,7 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
 /* Returns true if the host has one residual for the tensor of a lossy call. */
 static bool is_by_host(const struct ss_feedback *f, bool lossy)
 {
-    return lossy && f->tensor->hold.by_host;
+    return lossy && f->tensor->range.by_host;
 }
 
 /* Returns true if two levels are not excluded by the options or by a rank. */
@@ -99,11 +99,11 @@ static void aggregate(struct ss_shape *shape, const struct ss_settings *s)
     }
 }
 
-static const struct ss_row *const *rows_of(const struct ss_feedback *f)
+static const struct ss_algorithm_def *const *algorithms_of(const struct ss_feedback *f)
 {
-    const struct ss_row *const *rows = f->comm->rows;
+    const struct ss_algorithm_def *const *replaced = f->comm->algorithms;
 
-    return rows && f->c.kind == SS_KIND_ALLREDUCE ? rows : ss_rows(f->c.kind);
+    return replaced && f->c.kind == SS_KIND_ALLREDUCE ? replaced : ss_algorithms(f->c.kind);
 }
 
 static uint64_t largest_part(const struct ss_coll *c)
@@ -125,7 +125,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
     const struct ss_settings *settings = f->comm->settings;
     bool lossy = ss_topk_is_lossy(f), deep = may_be_deep(f, lossy);
     struct ss_shape shape = {
-        .rows = rows_of(f),
+        .algorithms = algorithms_of(f),
         .kind = f->c.kind,
         .n = x->n,
         .part_n = largest_part(&f->c),
@@ -158,7 +158,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
     };
 
     if (ss_costs_fixed(settings))
-        fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.meetings.schedule.fold));
+        fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.exchange.schedule.fold));
     shape.alpha_inside = links[0].alpha;
     shape.beta_inside = links[0].beta;
     if (shape.by_host) /* of the elements from which a rank claims */
@@ -183,11 +183,11 @@ static void share_costs(const struct ss_feedback *f, struct ss_shape *shape)
     shape->learn = false;
 }
 
-struct ss_shape ss_ballot_shape(const struct ss_feedback *f, const struct ss_group_seat *seat)
+struct ss_shape ss_ballot_shape(const struct ss_feedback *f, const struct ss_group_member *member)
 {
     struct ss_shape shape = ss_ballot_shape_alone(f);
 
-    if (seat->merges)
+    if (member->merges)
         share_costs(f, &shape);
     return shape;
 }

@@ -125,7 +125,7 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .off_sum = t->stats.off_sum,
         .global_calls = t->stats.global_calls,
         .global_off_sum = t->stats.global_off_sum,
-        .by_host = t->hold.by_host,
+        .by_host = t->range.by_host,
         .residual_norm = t->in_flight > 0 ? t->residual.norm : ss_residual_norm(t),
         .late = comm->rounds ? ss_rounds_late(comm->rounds, t) : 0,
         .input_norm = t->stats.input_norm,

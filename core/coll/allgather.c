@@ -9,8 +9,8 @@
  *
  * If all ranks share memory, they use core/coll/shared_allgather.c instead of messages.
  */
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 static void add_chunk(struct ss_exchange *x, struct ss_in *in, int src,
@@ -62,7 +62,7 @@ static int step(struct ss_coll *c)
     return ss_gather_step(c, &s->gather);
 }
 
-/* ---- the row ---- */
+/* ---- the definition ---- */
 
 /* Returns the estimate in shared memory, where all work is the ranks' own. Without measured times
  * (s->learn) the plan counts on messages: runs then repeat even if one of them has no such
@@ -98,10 +98,10 @@ static double memory(const struct ss_shape *s)
     return ss_memory_own(s) + ss_memory_sent(s) + ss_memory_claims(s, SS_VALUES_SAME, 0, false);
 }
 
-const struct ss_row ss_row_allgather = {
+const struct ss_algorithm_def ss_algorithm_allgather = {
     .source = "TopkA, Ok-Topk section 2",
     .elementwise = true,
-    .stays = true,
+    .in_backend = true,
     .cost = cost_allgather,
     .memory = memory,
     .state = sizeof(struct state),

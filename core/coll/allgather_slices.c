@@ -7,8 +7,8 @@
  *     e    bytes of an entry
  *     k    entries of the fullest slice
  */
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 struct state {
@@ -36,7 +36,7 @@ static int step(struct ss_coll *c)
     return ss_gather_step(c, &s->gather);
 }
 
-/* ---- the row ---- */
+/* ---- the definition ---- */
 
 /* Each rank sends its slice to all others without rounding. */
 static struct ss_estimate cost_slices(const struct ss_shape *s, const struct ss_history *h)
@@ -58,7 +58,7 @@ static double memory(const struct ss_shape *s)
     return ss_memory_own(s) + ss_memory_sent(s);
 }
 
-const struct ss_row ss_row_slices = {
+const struct ss_algorithm_def ss_algorithm_slices = {
     .source = "SparCML section 8.2",
     .cost = cost_slices,
     .memory = memory,

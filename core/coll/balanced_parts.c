@@ -97,12 +97,12 @@ int ss_balance_step(struct ss_coll *c, struct ss_balance *b, int parts)
     if (!b->started) {
         b->started = true;
         if (reserve(c, b, parts) != SS_OK)
-            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_AGREE);
+            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_WORDS);
         else
             count(c, b);
-        ss_agree_start(&c->x, &b->agree, b->counts, (size_t)(b->bins + 1) / 2, 0, 0);
+        ss_word_exchange_start(&c->x, &b->exchange, b->counts, (size_t)(b->bins + 1) / 2, 0, 0);
     }
-    if (ss_agree_step(&c->x, &b->agree) == SS_PENDING)
+    if (ss_word_exchange_step(&c->x, &b->exchange) == SS_PENDING)
         return SS_PENDING;
     if (c->x.failed == 0)
         find_borders(c, b, parts);

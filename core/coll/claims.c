@@ -3,19 +3,19 @@
 
 #include "core/coll/coll.h"
 
-void ss_claims_mark(struct ss_coll *c, const uint32_t *idx, size_t nnz)
+void ss_claims_find_global(struct ss_coll *c, const uint32_t *idx, size_t nnz)
 {
     const uint32_t *own = c->own.idx;
     size_t j, end;
 
-    if (nnz == 0 || !c->claims.mark)
+    if (nnz == 0 || !c->claims.in_global)
         return;
     j = ss_lower_bound(own, c->own.nnz, idx[0]);
     end = j + ss_lower_bound(own + j, c->own.nnz - j, idx[nnz - 1] + 1);
     for (size_t i = 0; j < end; j++) {
         while (idx[i] < own[j])
             i++;
-        c->claims.mark[j] = idx[i] == own[j];
+        c->claims.in_global[j] = idx[i] == own[j];
     }
 }
 
@@ -46,7 +46,7 @@ void ss_claims_round_part(struct ss_coll *c, struct ss_out *o)
         ss_out_round(o, how, NULL);
         return;
     }
-    if (o->stays) {
+    if (o->in_backend) {
         error = &c->x.work->held[1].error;
     } else if (ss_buf_reserve_voted(error, c->x.mem, o->nnz * c->x.esize) != SS_OK) {
         ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, (enum ss_phase)o->phase);

@@ -9,11 +9,11 @@
 #include "core/net/ranks.h"
 #include "core/net/shared_memory.h"
 #include "core/plan/plan.h"
-#include "core/stream/agreement.h"
 #include "core/stream/in.h"
 #include "core/stream/out.h"
 #include "core/stream/stream.h"
-#include "core/tensor/regions.h"
+#include "core/stream/word_exchange.h"
+#include "core/tensor/part_bounds.h"
 
 /* Clears the result piece by piece: before entries are written there, or while waiting for the
  * network. */
@@ -31,15 +31,15 @@ struct ss_fill {
 struct ss_claims {
     void *own_error; /* rounding errors, parallel to the own stream; NULL: not rounded */
     /* parallel to the own stream: 1 if the index is in the global set; NULL: all are */
-    unsigned char *mark;
+    unsigned char *in_global;
     const uint32_t *idx; /* indices of `error`; NULL: consecutive from `first` */
     uint64_t first;
     const void *error; /* errors of a part that this rank rounded for all ranks; NULL: none */
     size_t errors;
 };
 
-/* Bytes for the state of an algorithm of one level, and of any algorithm. Its row says how many it
- * uses; they are zero at its first step. */
+/* Bytes for the state of an algorithm of one level, and of any algorithm. Its definition says how
+ * many it uses; they are zero at its first step. */
 enum { SS_COLL_STATE = 4096, SS_COLL_STATE_MOST = 8192 };
 
 /* Numbers that an algorithm may rely on: equal on all ranks. */
@@ -136,7 +136,7 @@ struct ss_stream ss_own_slice(const struct ss_coll *c, int part);
 
 /* core/coll/claims.c */
 /* Marks the claims with these ascending indices as members of the global set. */
-void ss_claims_mark(struct ss_coll *c, const uint32_t *idx, size_t nnz);
+void ss_claims_find_global(struct ss_coll *c, const uint32_t *idx, size_t nnz);
 /* Books errors of reduced entries that this rank rounds: the end of the call adds them to its
  * residual. If idx is NULL, the entries are consecutive from `first`. All arguments are borrowed
  * until the end of the call. Called at most once per call. */
@@ -154,7 +154,7 @@ void ss_claims_round_part(struct ss_coll *c, struct ss_out *o);
  * entries of all ranks. */
 struct ss_balance {
     bool started;
-    struct ss_agree agree;
+    struct ss_word_exchange exchange;
     uint64_t width, bins; /* elements of a bin; number of bins */
     uint64_t *counts;     /* entries in each bin, two bins to a word */
     uint32_t *bounds;     /* result: borders of the parts, at multiples of 16 elements */
@@ -181,14 +181,14 @@ int ss_split_reserve_slices(struct ss_coll *c);
 int ss_split_reserve(struct ss_coll *c, struct ss_stream *part);
 int ss_split_step(struct ss_coll *c, struct ss_split *s);
 /* The extraction of the non-zero entries of the own part. */
-struct ss_harvest {
+struct ss_compact {
     struct ss_scan seen;
     double begin;
 };
 /* Starts extracting as many entries as `part` has room for. */
-void ss_harvest_start(struct ss_coll *c, struct ss_harvest *h, const struct ss_stream *part);
+void ss_compact_start(struct ss_coll *c, struct ss_compact *h, const struct ss_stream *part);
 /* Returns true if the entries are in `part`; seen.nnz is the number that there are. */
-bool ss_harvest_step(struct ss_coll *c, struct ss_harvest *h, struct ss_stream *part);
+bool ss_compact_step(struct ss_coll *c, struct ss_compact *h, struct ss_stream *part);
 
 /* core/coll/gather_parts.c: allgather of parts, or gather on one rank. */
 struct ss_gather {
@@ -206,7 +206,7 @@ int ss_gather_step(struct ss_coll *c, struct ss_gather *g);
 /* core/coll/shared_allgather.c: sum of the own streams through c->shared. */
 struct ss_sharing {
     int step;
-    int awaited;         /* the ranks before this one have been waited for */
+    int reached;         /* the ranks before this one have been waited for */
     uint64_t round;      /* of the shared memory */
     uint64_t first, end; /* elements that the round covers */
     size_t next;         /* first own entry that the round covers */
@@ -220,7 +220,7 @@ struct ss_split_gather {
     int step;
     struct ss_balance balance;
     struct ss_split split;
-    struct ss_harvest harvest;
+    struct ss_compact compact;
     struct ss_gather gather;
     struct ss_stream part; /* own part, reduced; not used by SS_GATHER_DENSE */
 };

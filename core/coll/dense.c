@@ -1,5 +1,5 @@
-/* The row of the MPI library's own collective, which the other rows are compared with. */
-#include "core/coll/rows.h"
+/* The definition of the MPI library's own collective, with which the algorithms are compared. */
+#include "core/coll/algorithms.h"
 #include "core/plan/cost.h"
 
 /* Returns seconds per byte for copying images of device buffers. The host's share of the work is
@@ -47,7 +47,7 @@ static struct ss_estimate cost_dense(const struct ss_shape *s, const struct ss_h
         .inside = inside};
 }
 
-const struct ss_row ss_row_dense = {
+const struct ss_algorithm_def ss_algorithm_dense = {
     .source = "Rabenseifner 2004",
     .cost = cost_dense,
 };

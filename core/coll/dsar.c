@@ -8,8 +8,8 @@
  *     k    entries of an input
  *     b    bytes of a dense value
  */
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 static int step(struct ss_coll *c)
@@ -17,7 +17,7 @@ static int step(struct ss_coll *c)
     return ss_split_gather_step(c, c->state, SS_GATHER_DENSE);
 }
 
-/* ---- the row ---- */
+/* ---- the definition ---- */
 
 /* Returns the coding of dsar's dense elements. */
 static enum ss_values dense_values(const struct ss_shape *s)
@@ -50,10 +50,10 @@ static double memory(const struct ss_shape *s)
            ss_memory_claims(s, dense_values(s), part, false);
 }
 
-const struct ss_row ss_row_dsar = {
+const struct ss_algorithm_def ss_algorithm_dsar = {
     .source = "SparCML section 5.3.3",
     .elementwise = true,
-    .stays = true,
+    .in_backend = true,
     .cost = cost_dsar,
     .memory = memory,
     .state = sizeof(struct ss_split_gather),

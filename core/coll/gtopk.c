@@ -20,8 +20,8 @@
  */
 #include <string.h>
 
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 struct state {
@@ -218,7 +218,7 @@ static void book(struct ss_coll *c)
     ss_claims_book(c, s->left.idx, 0, s->left.val, s->left.nnz);
 }
 
-static void join(struct ss_coll *c)
+static void combine(struct ss_coll *c)
 {
     const struct state *s = c->state;
     bool round = s->doubling.in.phase == SS_PHASE_REDUCE;
@@ -243,14 +243,14 @@ static void finish(struct ss_coll *c)
         merge(c, false); /* receives the result */
     if (c->x.failed < 0)
         return;
-    ss_claims_mark(c, s->current.idx, s->current.nnz);
+    ss_claims_find_global(c, s->current.idx, s->current.nnz);
     book(c);
     ss_result_set_stream(c, &s->current);
     c->result_nnz = s->current.nnz;
 }
 
-static const struct ss_doubling_parts parts = {start, take_chunk, take_chunk, send,
-                                               join,  forget,     finish};
+static const struct ss_doubling_parts parts = {start,   take_chunk, take_chunk, send,
+                                               combine, forget,     finish};
 
 static int step(struct ss_coll *c)
 {
@@ -259,7 +259,7 @@ static int step(struct ss_coll *c)
     return ss_doubling_step(c, &s->doubling, &parts);
 }
 
-/* ---- the row ---- */
+/* ---- the definition ---- */
 
 /* Estimates rounds of recursive doubling with at most k entries. Finding the k largest sums takes
  * about as long as adding them. */
@@ -295,7 +295,7 @@ static double memory(const struct ss_shape *s)
            (most + merged) * entry + ss_memory_claims(s, SS_VALUES_SAME, 0, true);
 }
 
-const struct ss_row ss_row_gtopk = {
+const struct ss_algorithm_def ss_algorithm_gtopk = {
     .source = "Shi et al., ICDCS 2019, Algorithm 3",
     .global = true,
     .cost = cost_gtopk,

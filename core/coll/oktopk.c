@@ -1,24 +1,24 @@
-/* O(k) sparse allreduce (Ok-Topk, PPoPP'22, Algorithm 1). Regions with about equal numbers of local
+/* O(k) sparse allreduce (Ok-Topk, PPoPP'22, Algorithm 1). Parts with about equal numbers of local
  * top-k entries are reduced by one rank each. The global set holds the reduced entries at or above
  * a global threshold, the k-th largest. The set is balanced if it lies too unevenly, and gathered
- * by all ranks. Regions and threshold are kept over several calls. Claims that are not in the
- * global set return to the residual (Algorithm 2, line 6): ss_claims_mark.
+ * by all ranks. Parts and threshold are kept over several calls. Claims that are not in the
+ * global set return to the residual (Algorithm 2, line 6): ss_claims_find_global.
  *
- * Every agreement ends with the failure of any rank known to all ranks, which then skip the
+ * Every word exchange ends with the failure of any rank known to all ranks, which then skip the
  * remaining work.
  *
  * Cost on the wire: 2 A + 1.2 L alpha + beta e (P-1)/P (k + K), with
  *
  *     A    alpha (1 + 0.1 (P-2)), for P - 1 messages at once
- *     L    rounds of an agreement
+ *     L    rounds of a word exchange
  *     e    bytes of an entry
  *     k    claims of a rank
  *     K    entries of the global set
  */
 #include <string.h>
 
+#include "core/coll/algorithms.h"
 #include "core/coll/oktopk_impl.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 _Static_assert(sizeof(struct ss_oktopk_state) <= SS_COLL_STATE, "room for the state");
@@ -27,7 +27,7 @@ enum {
     OKTOPK_START,
     OKTOPK_PARTITION,
     OKTOPK_SPLIT,
-    OKTOPK_HARVEST,
+    OKTOPK_COMPACT,
     OKTOPK_SELECT,
     OKTOPK_BALANCE,
     OKTOPK_GATHER
@@ -38,13 +38,13 @@ static struct ss_agreed *agreed_of(struct ss_coll *c)
     return c->agreed;
 }
 
-/* ---- regions (Algorithm 1, lines 5 to 7) ---- */
+/* ---- parts (Algorithm 1, lines 5 to 7) ---- */
 
-/* Makes room for the words of agreements, followed by the cuts of the partition. */
+/* Makes room for the words of word exchanges, followed by the cuts of the partition. */
 static int reserve_words(struct ss_coll *c)
 {
     struct ss_buf *room = &c->x.work->idx[2];
-    size_t words = ss_agree_words(c->x.t->size);
+    size_t words = ss_word_exchange_most(c->x.t->size);
     size_t cuts = ((size_t)c->x.t->size + 1) * sizeof(struct ss_cut);
 
     if (words < ss_cuts_words(c->x.t->size))
@@ -68,7 +68,7 @@ static bool start_round(struct ss_coll *c)
         words = ss_cuts_count(&s->cuts, c->own.idx, c->own.nnz, s->words);
     if (c->x.failed == 0 && words == 0)
         return false;
-    ss_agree_start(&c->x, &s->agree, s->words, words, 0, 0);
+    ss_word_exchange_start(&c->x, &s->exchange, s->words, words, 0, 0);
     return true;
 }
 
@@ -78,7 +78,7 @@ static void keep_bounds(struct ss_coll *c)
     struct ss_agreed *agreed = agreed_of(c);
 
     ss_cuts_bounds(cuts, agreed->bounds.data);
-    /* The call after one without entries does not keep the regions. */
+    /* The call after one without entries does not keep the parts. */
     agreed->partition_call = cuts->total > 0 ? agreed->calls : 0;
 }
 
@@ -142,13 +142,13 @@ static bool partition_due(struct ss_coll *c)
 /* ---- gather ---- */
 
 /* Marks the claims that a chunk holds; a dense chunk holds its non-zero elements. */
-static void mark_chunk(struct ss_coll *c, const struct ss_chunk *chunk)
+static void note_chunk(struct ss_coll *c, const struct ss_chunk *chunk)
 {
     uint32_t *idx = c->x.work->scratch.data;
     uint32_t members = 0;
 
     if (chunk->rep != SS_REP_DENSE) {
-        ss_claims_mark(c, chunk->idx, chunk->nnz);
+        ss_claims_find_global(c, chunk->idx, chunk->nnz);
         return;
     }
     for (uint32_t i = 0; i < chunk->nnz; i++) {
@@ -157,15 +157,15 @@ static void mark_chunk(struct ss_coll *c, const struct ss_chunk *chunk)
         idx[members] = chunk->first + i;
         members += bits != 0;
     }
-    ss_claims_mark(c, idx, members);
+    ss_claims_find_global(c, idx, members);
 }
 
 /* Marks all claims, if no sum is too small for the global set. Sums of exactly zero have been
  * delivered too: otherwise claims that cancel would be repeated for ever and displace others. */
-static void mark_all(struct ss_coll *c)
+static void note_all(struct ss_coll *c)
 {
-    if (c->claims.mark)
-        memset(c->claims.mark, 1, c->own.nnz);
+    if (c->claims.in_global)
+        memset(c->claims.in_global, 1, c->own.nnz);
 }
 
 static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
@@ -176,7 +176,7 @@ static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
     (void)in, (void)src, (void)msg, (void)len;
     ss_result_set(c, chunk);
     if (!ss_oktopk_of(c)->all)
-        mark_chunk(c, chunk);
+        note_chunk(c, chunk);
 }
 
 static void start_gather(struct ss_coll *c)
@@ -186,14 +186,14 @@ static void start_gather(struct ss_coll *c)
 
     ss_in_start(&c->x, &s->gather.in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1,
                 take_chunk);
-    s->gather.in.coded_too = s->all; /* otherwise members are marked */
+    s->gather.in.coded_too = s->all; /* otherwise members are noted */
     ss_out_stream(&s->gather.out, s->share, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
     ss_claims_round_part(c, &s->gather.out);
     if (c->x.failed == 0 && s->all)
-        mark_all(c);
+        note_all(c);
     else if (c->x.failed == 0)
-        ss_claims_mark(c, s->share.idx, s->share.nnz);
-    s->place = OKTOPK_GATHER;
+        ss_claims_find_global(c, s->share.idx, s->share.nnz);
+    s->stage = OKTOPK_GATHER;
 }
 
 /* Writes this rank's part of the global set last, when it is rounded. */
@@ -206,13 +206,13 @@ static void finish(struct ss_coll *c)
     c->dense_seen = false;
 }
 
-/* ---- one place to the next ---- */
+/* ---- one stage to the next ---- */
 
 static void enter_split(struct ss_coll *c)
 {
     if (c->x.failed == 0)
         c->bounds = agreed_of(c)->bounds.data;
-    ss_oktopk_of(c)->place = OKTOPK_SPLIT;
+    ss_oktopk_of(c)->stage = OKTOPK_SPLIT;
 }
 
 /* Goes on when this rank's part of the global set is known. */
@@ -222,14 +222,14 @@ static void leave_selection(struct ss_coll *c)
         start_gather(c);
         return;
     }
-    ss_oktopk_of(c)->place = OKTOPK_BALANCE;
+    ss_oktopk_of(c)->stage = OKTOPK_BALANCE;
     ss_oktopk_balance_start(c);
 }
 
-/* Goes on after an agreement without failure. */
+/* Goes on after a word exchange without failure. */
 static void move_on(struct ss_coll *c)
 {
-    if (ss_oktopk_of(c)->place == OKTOPK_PARTITION) {
+    if (ss_oktopk_of(c)->stage == OKTOPK_PARTITION) {
         if (!next_round(c))
             enter_split(c);
     } else if (!ss_oktopk_select_next(c)) {
@@ -242,23 +242,23 @@ static int step(struct ss_coll *c)
     struct ss_oktopk_state *s = ss_oktopk_of(c);
 
     for (;;)
-        switch (s->place) {
+        switch (s->stage) {
         case OKTOPK_START:
             start(c);
-            s->place = OKTOPK_PARTITION;
+            s->stage = OKTOPK_PARTITION;
             if (!partition_due(c) || !start_partition(c))
                 enter_split(c);
             break;
         case OKTOPK_SPLIT:
             if (ss_split_step(c, &s->split) == SS_PENDING)
                 return SS_PENDING;
-            s->place = OKTOPK_HARVEST;
-            ss_oktopk_harvest_start(c);
+            s->stage = OKTOPK_COMPACT;
+            ss_oktopk_compact_start(c);
             break;
-        case OKTOPK_HARVEST:
-            if (ss_oktopk_harvest_step(c) == SS_PENDING)
+        case OKTOPK_COMPACT:
+            if (ss_oktopk_compact_step(c) == SS_PENDING)
                 return SS_PENDING;
-            s->place = OKTOPK_SELECT;
+            s->stage = OKTOPK_SELECT;
             ss_oktopk_select_start(c);
             break;
         case OKTOPK_BALANCE:
@@ -272,7 +272,7 @@ static int step(struct ss_coll *c)
             finish(c);
             return SS_OK;
         default:
-            if (ss_agree_step(&c->x, &s->agree) == SS_PENDING)
+            if (ss_word_exchange_step(&c->x, &s->exchange) == SS_PENDING)
                 return SS_PENDING;
             if (c->x.failed < 0)
                 return SS_OK;
@@ -280,12 +280,12 @@ static int step(struct ss_coll *c)
         }
 }
 
-/* ---- the row ---- */
+/* ---- the definition ---- */
 
-/* Agreements of a call of oktopk: one, and now and then those of threshold and regions. */
-static const double AGREEMENTS = 1.2;
+/* Word exchanges of a call of oktopk: one, and now and then those of threshold and parts. */
+static const double WORD_EXCHANGES = 1.2;
 
-/* Estimates a call with regions of equal shares, in which k of the reduced entries are sent on
+/* Estimates a call with parts of equal shares, in which k of the reduced entries are sent on
  * evenly. */
 static struct ss_estimate cost_oktopk(const struct ss_shape *s, const struct ss_history *h)
 {
@@ -297,7 +297,7 @@ static struct ss_estimate cost_oktopk(const struct ss_shape *s, const struct ss_
         others * (ss_cost_stream_bytes(s, mean, part_n) + ss_cost_stream_bytes(s, share, part_n));
 
     return (struct ss_estimate){
-        .wire = 2 * ss_cost_fan(s, others) + AGREEMENTS * rounds * s->alpha + s->beta * bytes,
+        .wire = 2 * ss_cost_fan(s, others) + WORD_EXCHANGES * rounds * s->alpha + s->beta * bytes,
         .overlap =
             ss_cost_take(s, k, others) + s->merge * k + ss_cost_rounding_there(s, s->values, 0, k),
         .serial = s->code * (claims + share) + (s->code + s->merge) * others * mean +
@@ -306,8 +306,8 @@ static struct ss_estimate cost_oktopk(const struct ss_shape *s, const struct ss_
         .bytes = bytes};
 }
 
-/* Counts a region that may hold all entries, the part of the global set (twice if balanced), and
- * agreements. */
+/* Counts a part that may hold all entries, the part of the global set (twice if balanced), and
+ * word exchanges. */
 static double memory(const struct ss_shape *s)
 {
     double entry = 4 + (double)ss_type_size(s->type);
@@ -318,7 +318,7 @@ static double memory(const struct ss_shape *s)
            4 * limit * entry + ss_memory_claims(s, s->values, limit, true);
 }
 
-const struct ss_row ss_row_oktopk = {
+const struct ss_algorithm_def ss_algorithm_oktopk = {
     .source = "Ok-Topk, PPoPP'22, Algorithm 1",
     .global = true,
     .cost = cost_oktopk,

@@ -54,7 +54,7 @@ static uint64_t *taken(struct ss_coll *c, int p)
 }
 
 /* Returns the room for the entries of src in the own share, as a stream that is being filled. */
-static struct ss_stream place_of(struct ss_coll *c, int src)
+static struct ss_stream room_of(struct ss_coll *c, int src)
 {
     const struct ss_stream *share = &ss_oktopk_of(c)->share;
     struct range mine = share_of(c, c->x.t->rank), part = common(held(c, src), mine);
@@ -74,7 +74,7 @@ static void take_balanced(struct ss_exchange *x, struct ss_in *in, int src,
     uint32_t dense = chunk->rep == SS_REP_DENSE ? chunk->nnz : 0;
     uint64_t first = dense ? chunk->first : chunk->idx[0];
     uint64_t last = dense ? first + dense - 1 : chunk->idx[chunk->nnz - 1];
-    struct ss_stream s = place_of(c, src);
+    struct ss_stream s = room_of(c, src);
 
     (void)in, (void)msg, (void)len;
     if (first < ss_coll_part(c, src) || last >= ss_coll_part(c, src + 1)) {
@@ -100,10 +100,10 @@ static struct ss_stream own_entries(const struct ss_coll *c, struct range share)
 
 static void copy_own(struct ss_coll *c, struct ss_stream own)
 {
-    struct ss_stream place = place_of(c, c->x.t->rank);
+    struct ss_stream room = room_of(c, c->x.t->rank);
 
-    memcpy(place.idx, own.idx, own.nnz * sizeof *own.idx);
-    memcpy(place.val, own.val, own.nnz * c->x.esize);
+    memcpy(room.idx, own.idx, own.nnz * sizeof *own.idx);
+    memcpy(room.val, own.val, own.nnz * c->x.esize);
     *taken(c, c->x.t->rank) = own.nnz;
 }
 
@@ -168,7 +168,7 @@ int ss_oktopk_balance_step(struct ss_coll *c)
         return SS_PENDING;
     for (int p = 0; c->x.failed == 0 && p < c->x.t->size; p++)
         if (meets(held(c, p), share_of(c, c->x.t->rank)) &&
-            place_of(c, p).nnz != place_of(c, p).capacity)
+            room_of(c, p).nnz != room_of(c, p).capacity)
             ss_fail(&c->x, SS_ERR_MESSAGE, p, SS_PHASE_BALANCE);
     return SS_OK;
 }

@@ -17,15 +17,15 @@ struct ss_radix {
 struct ss_oktopk_state {
     struct ss_split split;
     struct ss_gather gather;
-    int place;
-    struct ss_agree agree;
-    uint64_t *words; /* words of agreements */
+    int stage;
+    struct ss_word_exchange exchange;
+    uint64_t *words; /* words of word exchanges */
     struct ss_cuts cuts;
-    struct ss_harvest harvest;
-    bool harvested;           /* extracted a second time, after a lack of room */
-    struct ss_stream reduced; /* own region: all entries, then those in the global set */
+    struct ss_compact compact;
+    bool compacted;           /* extracted a second time, after a lack of room */
+    struct ss_stream reduced; /* own part: all entries, then those in the global set */
     struct ss_radix radix;
-    int selecting;      /* kind of agreement that the selection waits for */
+    int selecting;      /* kind of word exchange that the selection waits for */
     bool exact;         /* the threshold was found in this call */
     bool all;           /* every reduced entry is in the global set */
     uint64_t total;     /* entries in the global set, of all ranks */
@@ -47,14 +47,14 @@ static inline struct ss_oktopk_state *ss_oktopk_of(const struct ss_coll *c)
 }
 
 /* core/coll/oktopk_select.c: finds the global set. */
-void ss_oktopk_harvest_start(struct ss_coll *c);
-/* Extracts the entries of the reduced region. Returns SS_PENDING or SS_OK. */
-int ss_oktopk_harvest_step(struct ss_coll *c);
+void ss_oktopk_compact_start(struct ss_coll *c);
+/* Extracts the entries of the reduced part. Returns SS_PENDING or SS_OK. */
+int ss_oktopk_compact_step(struct ss_coll *c);
 /* Starts the selection. */
 void ss_oktopk_select_start(struct ss_coll *c);
-/* Goes on after an agreement has ended. Returns true if another agreement follows. If it returns
- * false, `share` is this rank's part of the global set, and, if `uneven`, words[p] is the number of
- * entries of rank p. */
+/* Goes on after a word exchange has ended. Returns true if another word exchange follows. If it
+ * returns false, `share` is this rank's part of the global set, and, if `uneven`, words[p] is the
+ * number of entries of rank p. */
 bool ss_oktopk_select_next(struct ss_coll *c);
 
 /* core/coll/oktopk_balance.c: balances the global set. Returns true if `largest` entries on one

@@ -11,9 +11,9 @@ static struct ss_threshold *global_of(const struct ss_coll *c)
     return &c->agreed->global;
 }
 
-/* ---- the reduced region ---- */
+/* ---- the reduced part ---- */
 
-/* Returns the entries that the stream of an earlier call had room for; a region that was full is
+/* Returns the entries that the stream of an earlier call had room for; a part that was full is
  * likely to be full again. */
 static uint64_t room_kept(const struct ss_coll *c)
 {
@@ -24,10 +24,10 @@ static uint64_t room_kept(const struct ss_coll *c)
     return entries > 0 ? entries - 1 : 0; /* one entry more than asked for is reserved */
 }
 
-/* Starts extracting the region's entries. Some regions hold more entries than the mean. The first
- * attempt therefore has room for a usual region, or the earlier call's, and the second attempt for
+/* Starts extracting the part's entries. Some parts hold more entries than the mean. The first
+ * attempt therefore has room for a usual part, or the earlier call's, and the second attempt for
  * all. */
-static void start_harvest(struct ss_coll *c, uint64_t room)
+static void start_compact(struct ss_coll *c, uint64_t room)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
     struct ss_oktopk_state *s = ss_oktopk_of(c);
@@ -36,33 +36,33 @@ static void start_harvest(struct ss_coll *c, uint64_t room)
     if (c->x.failed == 0 &&
         ss_stream_reserve(&c->x, &s->reduced, 0, room < most ? room : most) != SS_OK)
         ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-    ss_harvest_start(c, &s->harvest, &s->reduced);
+    ss_compact_start(c, &s->compact, &s->reduced);
 }
 
-void ss_oktopk_harvest_start(struct ss_coll *c)
+void ss_oktopk_compact_start(struct ss_coll *c)
 {
     uint64_t room = 2 * c->voted.nnz_max, kept = room_kept(c);
 
-    ss_oktopk_of(c)->harvested = false;
-    start_harvest(c, room > kept ? room : kept);
+    ss_oktopk_of(c)->compacted = false;
+    start_compact(c, room > kept ? room : kept);
 }
 
-int ss_oktopk_harvest_step(struct ss_coll *c)
+int ss_oktopk_compact_step(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
 
     for (;;) {
-        if (!ss_harvest_step(c, &s->harvest, &s->reduced))
+        if (!ss_compact_step(c, &s->compact, &s->reduced))
             return SS_PENDING;
-        if (s->harvest.seen.stored == s->harvest.seen.nnz || c->x.failed < 0)
+        if (s->compact.seen.stored == s->compact.seen.nnz || c->x.failed < 0)
             return SS_OK;
-        if (s->harvested) { /* more than the vote announced */
+        if (s->compacted) { /* more than the vote announced */
             ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);
             s->reduced.nnz = 0;
             return SS_OK;
         }
-        s->harvested = true;
-        start_harvest(c, s->harvest.seen.nnz);
+        s->compacted = true;
+        start_compact(c, s->compact.seen.nnz);
     }
 }
 
@@ -87,7 +87,7 @@ static void start_digit(struct ss_coll *c)
             s->words[m >> x->shift & DIGIT]++;
         }
     }
-    ss_agree_start(&c->x, &s->agree, s->words, x->last ? 0 : words, x->last, 0);
+    ss_word_exchange_start(&c->x, &s->exchange, s->words, x->last ? 0 : words, x->last, 0);
 }
 
 static void start_search(struct ss_coll *c)
@@ -144,9 +144,9 @@ static bool next_digit(struct ss_coll *c)
 /* ---- who has how many ---- */
 
 /* Thresholds tried around the one kept from an earlier call, 128 to the octave, so that it follows
- * the sums of this call. One agreement, which is needed anyway, counts the entries for all of them,
- * and the threshold whose count is closest to k is taken. The largest number of entries of one rank
- * is agreed on for every fourth threshold only. */
+ * the sums of this call. One word exchange, which is needed anyway, counts the entries for all of
+ * them, and the threshold whose count is closest to k is taken. The largest number of entries of
+ * one rank is agreed on for every fourth threshold only. */
 enum { RUNGS = 64, RUNGS_PER_SHARE = 4 };
 
 /* Returns the number of thresholds tried: 1 if the threshold is exact, or if all entries reach
@@ -215,7 +215,7 @@ static void start_count(struct ss_coll *c)
         for (size_t i = 0; i < maxima; i++)
             s->words[sums + i] = reached[i * RUNGS_PER_SHARE];
     }
-    ss_agree_start(&c->x, &s->agree, s->words, sums, maxima, 0);
+    ss_word_exchange_start(&c->x, &s->exchange, s->words, sums, maxima, 0);
 }
 
 /* Chooses the threshold by the counts of all ranks: the one whose count is nearest to k, among
@@ -256,7 +256,7 @@ static void choose_rung(struct ss_coll *c, uint64_t *largest)
     t->magnitude = magnitude_at(rung_at(c, best));
 }
 
-/* Starts the agreement on the ranks' shares. words[p] counts the entries of rank p at or above
+/* Starts the word exchange on the ranks' shares. words[p] counts the entries of rank p at or above
  * s->above, words[size + p] its entries that may be cut. */
 static void start_shares(struct ss_coll *c)
 {
@@ -271,7 +271,7 @@ static void start_shares(struct ss_coll *c)
         ss_magnitude m = ss_magnitude_at(c->x.type, s->reduced.val, i);
         s->words[m >= s->above ? rank : size + rank] += m >= threshold;
     }
-    ss_agree_start(&c->x, &s->agree, s->words, 2 * (size_t)size, 0, 0);
+    ss_word_exchange_start(&c->x, &s->exchange, s->words, 2 * (size_t)size, 0, 0);
 }
 
 /* Keeps, of the entries that may be cut, those with the lowest indices. Sets words[p] to the
@@ -332,7 +332,7 @@ static void select_global(struct ss_coll *c)
     s->share = *r;
 }
 
-/* ---- one agreement to the next ---- */
+/* ---- one word exchange to the next ---- */
 
 void ss_oktopk_select_start(struct ss_coll *c)
 {
@@ -346,7 +346,7 @@ void ss_oktopk_select_start(struct ss_coll *c)
         start_count(c);
 }
 
-/* Goes on after the count. Returns true if another agreement follows. */
+/* Goes on after the count. Returns true if another word exchange follows. */
 static bool leave_count(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);

@@ -14,8 +14,8 @@
  *     e    bytes of an entry
  *     U(r) entries of the union of r inputs
  */
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 struct state {
@@ -78,8 +78,8 @@ static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
 }
 
 /* Sends the partial sum to one rank. A stream that only this rank has added to is rounded before
- * received entries join it. A dense partial sum is encoded first, since received entries are added
- * to it meanwhile. */
+ * received entries are added to it. A dense partial sum is encoded first, since received entries
+ * are added to it meanwhile. */
 static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
 {
     struct state *s = c->state;
@@ -173,7 +173,7 @@ static int step(struct ss_coll *c)
     return ss_doubling_step(c, &s->doubling, &parts);
 }
 
-/* ---- the row ---- */
+/* ---- the definition ---- */
 
 /* If ranks fold, a rank that stays sends most, but not the first message. If the number of folds is
  * odd, one of these ranks exchanges with a rank that did not fold and whose stream comes over the
@@ -218,7 +218,7 @@ static double memory(const struct ss_shape *s)
            1.1 * (sum > delta ? n : sum) * entry + ss_memory_claims(s, SS_VALUES_SAME, 0, false);
 }
 
-const struct ss_row ss_row_recursive_doubling = {
+const struct ss_algorithm_def ss_algorithm_recursive_doubling = {
     .source = "SSAR_Recursive_double, SparCML section 5.3.1",
     .elementwise = true,
     .cost = cost_recursive_doubling,

@@ -9,8 +9,8 @@
  *     k    entries of an input
  *     U(P) entries of the union of all inputs
  */
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 struct scatter {
@@ -34,7 +34,7 @@ static int step_reduce(struct ss_coll *c)
     return ss_split_gather_step(c, c->state, SS_GATHER_TO_ROOT);
 }
 
-/* ---- the rows ---- */
+/* ---- the definitions ---- */
 
 static struct ss_estimate cost_reduce_scatter(const struct ss_shape *s, const struct ss_history *h)
 {
@@ -54,7 +54,7 @@ static struct ss_estimate cost_reduce(const struct ss_shape *s, const struct ss_
     e.wire += ss_cost_fan(s, others) +
               s->beta * others * ss_cost_stream_bytes(s, whole / s->size, part_n);
     e.overlap = ss_cost_take(s, whole, others);
-    e.serial += ss_cost_harvest(s, part, part_n);
+    e.serial += ss_cost_compact(s, part, part_n);
     return e;
 }
 
@@ -73,7 +73,7 @@ static double memory_reduce(const struct ss_shape *s)
            2.1 * ss_min(part, (double)s->nnz_sum) * (4 + size);
 }
 
-const struct ss_row ss_row_reduce_scatter = {
+const struct ss_algorithm_def ss_algorithm_reduce_scatter = {
     .source = "SparCML section 5.3.2",
     .cost = cost_reduce_scatter,
     .memory = memory_reduce_scatter,
@@ -81,7 +81,7 @@ const struct ss_row ss_row_reduce_scatter = {
     .step = step_reduce_scatter,
 };
 
-const struct ss_row ss_row_reduce = {
+const struct ss_algorithm_def ss_algorithm_reduce = {
     .source = "SparCML section 5.3.2, Rabenseifner 2004",
     .cost = cost_reduce,
     .memory = memory_reduce,

@@ -189,7 +189,7 @@ void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk)
 
 static void fill_under(struct ss_coll *c, const struct ss_stream *s)
 {
-    if (s->stays)
+    if (s->in_backend)
         ss_fill_range(c, s->lo, s->hi);
     else
         ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);

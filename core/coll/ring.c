@@ -12,8 +12,8 @@
  */
 #include <string.h>
 
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 enum { START, REDUCE, REDUCE_EXCHANGE, GATHER_START, GATHER };
@@ -268,7 +268,7 @@ static int step(struct ss_coll *c)
     }
 }
 
-/* ---- the row ---- */
+/* ---- the definition ---- */
 
 /* The fullest part holds up each round; each rank sends every part but one. */
 static struct ss_estimate cost_ring(const struct ss_shape *s, const struct ss_history *h)
@@ -301,7 +301,7 @@ static double memory(const struct ss_shape *s)
            ss_min(2 * part, sum) * entry + ss_memory_claims(s, s->values, ss_min(part, sum), false);
 }
 
-const struct ss_row ss_row_ring = {
+const struct ss_algorithm_def ss_algorithm_ring = {
     .source = "Patarasuk and Yuan 2009; SparCML section 8.1",
     .cost = cost_ring,
     .memory = memory,

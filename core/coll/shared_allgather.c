@@ -30,7 +30,7 @@ static int wait_for(struct ss_coll *c, struct ss_sharing *s, int rank)
         return give_up(c, s);
     }
     c->x.shared_peer = rank + 1;
-    s->awaited = rank;
+    s->reached = rank;
     return SS_PENDING;
 }
 
@@ -147,26 +147,26 @@ static void read_entries(struct ss_coll *c, struct ss_sharing *s)
 static int step_write(struct ss_coll *c, struct ss_sharing *s)
 {
     const uint64_t before = s->round > 2 ? s->round - 2 : 0;
-    const int rank = ss_shared_unread(c->shared, s->awaited, before);
+    const int rank = ss_shared_unread(c->shared, s->reached, before);
 
     if (rank < c->shared->size)
         return wait_for(c, s, rank);
     write_entries(c, s);
-    s->awaited = 0;
+    s->reached = 0;
     s->step = READ;
     return SS_OK;
 }
 
 static int step_read(struct ss_coll *c, struct ss_sharing *s)
 {
-    const int rank = ss_shared_unwritten(c->shared, s->awaited, s->round);
+    const int rank = ss_shared_unwritten(c->shared, s->reached, s->round);
 
     if (rank < c->shared->size)
         return wait_for(c, s, rank);
     if (!find_end(c, s))
         return give_up(c, s);
     read_entries(c, s);
-    s->awaited = 0;
+    s->reached = 0;
     s->step = WRITE;
     if (s->first < c->x.n) {
         s->round++;

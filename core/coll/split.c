@@ -21,14 +21,14 @@ static bool reserve_there(struct ss_coll *c, struct ss_stream *part, uint64_t en
     struct ss_held *held = &c->x.work->held[1];
     const int rank = c->x.t->rank;
 
-    if (!c->own.stays || c->x.failed < 0 ||
+    if (!c->own.in_backend || c->x.failed < 0 ||
         !ss_held_reserve(held, c->x.backend, (size_t)entries, c->x.esize,
                          c->rounding.values != SS_VALUES_SAME))
         return false;
     *part = (struct ss_stream){.idx = held->idx.data,
                                .val = held->val.data,
                                .capacity = (size_t)entries,
-                               .stays = true,
+                               .in_backend = true,
                                .lo = ss_coll_part(c, rank),
                                .hi = ss_coll_part(c, rank + 1)};
     return true;
@@ -68,7 +68,7 @@ struct ss_stream ss_own_slice(const struct ss_coll *c, int part)
     const uint64_t lo = ss_coll_part(c, part), hi = ss_coll_part(c, part + 1);
     struct ss_stream s = c->own;
 
-    if (!c->own.stays)
+    if (!c->own.in_backend)
         return ss_stream_slice(&c->own, c->x.esize, lo, hi);
     const size_t first = (size_t)c->own_parts[part].first,
                  end = part + 1 < c->x.t->size ? (size_t)c->own_parts[part + 1].first : c->own.nnz;
@@ -90,7 +90,7 @@ static void encode_slices(struct ss_coll *c, struct ss_split *s)
     const bool rounds = c->rounding.values != SS_VALUES_SAME;
     struct ss_part *parts;
 
-    if (!c->own.stays || c->x.failed < 0)
+    if (!c->own.in_backend || c->x.failed < 0)
         return;
     if (ss_buf_reserve_voted(room, c->x.mem, (size_t)size * each) != SS_OK) {
         ss_fail(&c->x, SS_ERR_MEMORY, rank, SS_PHASE_REDUCE);
@@ -124,7 +124,7 @@ static void start_slice(struct ss_coll *c, struct ss_split *s)
 {
     const int dst = (c->x.t->rank + ++s->slice) % c->x.t->size;
 
-    if (c->own.stays && c->x.failed == 0) {
+    if (c->own.in_backend && c->x.failed == 0) {
         const size_t begin = s->slice > 1 ? s->ends[s->slice - 2] : 0;
         ss_out_messages(&s->out, s->begin + begin, s->begin + s->ends[s->slice - 1],
                         SS_PHASE_REDUCE, 0, dst, 1);
@@ -170,7 +170,7 @@ int ss_split_step(struct ss_coll *c, struct ss_split *s)
 }
 
 /* The reduced part lies dense in the result; its non-zero entries become the stream to send. */
-void ss_harvest_start(struct ss_coll *c, struct ss_harvest *h, const struct ss_stream *part)
+void ss_compact_start(struct ss_coll *c, struct ss_compact *h, const struct ss_stream *part)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
     struct ss_exchange *x = &c->x;
@@ -183,7 +183,7 @@ void ss_harvest_start(struct ss_coll *c, struct ss_harvest *h, const struct ss_s
                                   (uint32_t)lo, part->idx, part->val, part->capacity, &h->seen);
 }
 
-bool ss_harvest_step(struct ss_coll *c, struct ss_harvest *h, struct ss_stream *part)
+bool ss_compact_step(struct ss_coll *c, struct ss_compact *h, struct ss_stream *part)
 {
     if (!ss_settled(&c->x, SS_PHASE_REDUCE))
         return false;

@@ -10,8 +10,8 @@
  * If entries crowd in some parts, the ranks divide the index space by its entries first
  * (core/coll/balanced_parts.c).
  */
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
 static int step(struct ss_coll *c)
@@ -19,7 +19,7 @@ static int step(struct ss_coll *c)
     return ss_split_gather_step(c, c->state, SS_GATHER_SPARSE);
 }
 
-/* ---- the row ---- */
+/* ---- the definition ---- */
 
 static struct ss_estimate cost_split_allgather(const struct ss_shape *s, const struct ss_history *h)
 {
@@ -33,7 +33,7 @@ static struct ss_estimate cost_split_allgather(const struct ss_shape *s, const s
     e.bytes += bytes;
     e.wire += ss_cost_fan(s, others) + s->beta * bytes + (s->balanced ? ss_cost_balance(s) : 0);
     e.overlap = ss_cost_take(s, whole, others) + ss_cost_rounding_there(s, s->values, 0, whole);
-    e.serial += ss_cost_harvest(s, part, part_n);
+    e.serial += ss_cost_compact(s, part, part_n);
     return e;
 }
 
@@ -45,10 +45,10 @@ static double memory(const struct ss_shape *s)
            ss_memory_claims(s, s->values, reduced, false);
 }
 
-const struct ss_row ss_row_split_allgather = {
+const struct ss_algorithm_def ss_algorithm_split_allgather = {
     .source = "SparCML section 5.3.2",
     .elementwise = true,
-    .stays = true,
+    .in_backend = true,
     .cost = cost_split_allgather,
     .memory = memory,
     .state = sizeof(struct ss_split_gather),

@@ -4,7 +4,7 @@
 
 _Static_assert(sizeof(struct ss_split_gather) <= SS_COLL_STATE, "room for the state");
 
-enum { BALANCE, START, REDUCE, HARVEST, GATHER };
+enum { BALANCE, START, REDUCE, COMPACT, GATHER };
 
 /* Sets the borders of balanced parts. If the call has failed, the parts stay equal: only error
  * headers are sent. */
@@ -20,7 +20,7 @@ static void set_parts(struct ss_coll *c, const struct ss_balance *b)
 
 static void start_gather(struct ss_coll *c, struct ss_split_gather *s, enum ss_gathering how)
 {
-    if (s->harvest.seen.stored < s->harvest.seen.nnz) /* more than the vote announced */
+    if (s->compact.seen.stored < s->compact.seen.nnz) /* more than the vote announced */
         ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);
     if (how == SS_GATHER_TO_ROOT)
         ss_gather_start_to(c, &s->gather, &s->part, c->root);
@@ -48,11 +48,11 @@ int ss_split_gather_step(struct ss_coll *c, struct ss_split_gather *s, enum ss_g
         if (ss_split_step(c, &s->split) == SS_PENDING)
             return SS_PENDING;
         if (how != SS_GATHER_DENSE)
-            ss_harvest_start(c, &s->harvest, &s->part);
-        s->step = HARVEST;
+            ss_compact_start(c, &s->compact, &s->part);
+        s->step = COMPACT;
         /* fall through */
-    case HARVEST:
-        if (how != SS_GATHER_DENSE && !ss_harvest_step(c, &s->harvest, &s->part))
+    case COMPACT:
+        if (how != SS_GATHER_DENSE && !ss_compact_step(c, &s->compact, &s->part))
             return SS_PENDING;
         start_gather(c, s, how);
         s->step = GATHER;

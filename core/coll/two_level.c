@@ -11,7 +11,7 @@
  * If the own stream holds entries of this rank's slices only, which are claims from the sum of its
  * host's inputs (core/feedback/host_sum.c), the first step is left out. If each rank then owns one
  * slice at most, an algorithm that keeps the largest entries can run between hosts: it acts on each
- * slice as on the elements of a job of one rank per host, with the state, marks and k of the
+ * slice as on the elements of a job of one rank per host, with the state, global set and k of the
  * slice.
  *
  * Cost on the wire between hosts: that of the algorithm of one level among H hosts for n / S
@@ -21,8 +21,8 @@
 
 #include <string.h>
 
+#include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
-#include "core/coll/rows.h"
 
 enum { BALANCE, START, SPLIT, SPLIT_SENT, REDUCED, BETWEEN, BETWEEN_SENT, COLLECTED, GATHER, OVER };
 
@@ -112,7 +112,7 @@ static int act_between(struct ss_coll *c, struct state *s)
     const struct ss_voted voted = c->voted;
     const struct ss_fill fill = c->fill;
     void *const own_error = c->claims.own_error;
-    unsigned char *const mark = c->claims.mark;
+    unsigned char *const in_global = c->claims.in_global;
     const uint64_t n = c->x.n, lo = slice_first(c, s, s->slice);
     const uint64_t slice_n = slice_first(c, s, s->slice + 1) - lo;
     unsigned char *out = c->out;
@@ -122,8 +122,8 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->own = s->given;
     if (own_error)
         c->claims.own_error = ss_at(own_error, s->claim, c->x.esize);
-    if (mark)
-        c->claims.mark = mark + s->claim;
+    if (in_global)
+        c->claims.in_global = in_global + s->claim;
     c->fill = (struct ss_fill){0};
     c->out = ss_out_at(c, lo);
     c->x.n = c->out_n = slice_n;
@@ -132,7 +132,7 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->bounds = s->bounds;
     if (s->cuts && s->parts)
         set_parts(c, s, lo);
-    status = ss_rows(SS_KIND_ALLREDUCE)[voted.between]->step(c);
+    status = ss_algorithms(SS_KIND_ALLREDUCE)[voted.between]->step(c);
     s->bounds = c->bounds;
     c->bounds = NULL;
     c->part_most = 0;
@@ -143,7 +143,7 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->fill = fill;
     c->own = own;
     c->claims.own_error = own_error;
-    c->claims.mark = mark;
+    c->claims.in_global = in_global;
     c->x.t = all;
     return status;
 }
@@ -430,7 +430,7 @@ static int step(struct ss_coll *c)
     return status;
 }
 
-const struct ss_row ss_row_two_level = {
+const struct ss_algorithm_def ss_algorithm_two_level = {
     .source = "Karonis et al. 2000",
     .deep = true,
     .cost = ss_two_level_cost,

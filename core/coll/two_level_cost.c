@@ -1,7 +1,7 @@
 /* The cost of two levels: the algorithm between hosts that is the fastest, and the steps inside. */
 #include "core/coll/two_level.h"
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/plan/cost.h"
 
 static uint64_t at_most(uint64_t value, uint64_t limit)
@@ -43,12 +43,12 @@ static struct ss_shape between_hosts(const struct ss_shape *s, const struct ss_h
 
 bool ss_two_level_takes(const struct ss_shape *s, enum ss_algorithm a)
 {
-    const struct ss_row *row = ss_rows(SS_KIND_ALLREDUCE)[a];
+    const struct ss_algorithm_def *def = ss_algorithms(SS_KIND_ALLREDUCE)[a];
     const struct ss_layout *l = s->layout;
 
-    if (!row || row->deep || !row->step)
+    if (!def || def->deep || !def->step)
         return false;
-    return !row->global || (s->by_host && ss_layout_most_slices(l, ss_layout_slices(l, s->n)) == 1);
+    return !def->global || (s->by_host && ss_layout_most_slices(l, ss_layout_slices(l, s->n)) == 1);
 }
 
 static bool is_candidate(const struct ss_shape *s, enum ss_algorithm a)
@@ -61,7 +61,7 @@ static bool is_candidate(const struct ss_shape *s, enum ss_algorithm a)
 static struct ss_estimate cheapest(const struct ss_shape *s, const struct ss_shape *b,
                                    const struct ss_history *past, enum ss_algorithm *which)
 {
-    const struct ss_row *const *rows = ss_rows(SS_KIND_ALLREDUCE);
+    const struct ss_algorithm_def *const *algorithms = ss_algorithms(SS_KIND_ALLREDUCE);
     struct ss_estimate best = {0};
     double least = 0;
 
@@ -70,7 +70,7 @@ static struct ss_estimate cheapest(const struct ss_shape *s, const struct ss_sha
     for (int a = SS_AUTO + 1; a < SS_DENSE; a++) {
         if (!is_candidate(s, (enum ss_algorithm)a))
             continue;
-        struct ss_estimate e = rows[a]->cost(b, past);
+        struct ss_estimate e = algorithms[a]->cost(b, past);
         double seconds = ss_max(e.wire, e.overlap) + e.serial;
         if (least > 0 && seconds >= least)
             continue;
@@ -137,8 +137,8 @@ struct ss_estimate ss_two_level_cost(const struct ss_shape *s, const struct ss_h
     in = cost_reduce_inside(s, &inside);
     e.wire += in.wire + ss_cost_fan(&inside, l->most - 1) + inside.beta * bytes;
     e.overlap += ss_cost_take(s, whole, l->most);
-    e.serial += in.serial + ss_cost_harvest(s, (double)b.nnz_max, (double)b.n) +
-                ss_cost_harvest(s, whole / slices, (double)b.n);
+    e.serial += in.serial + ss_cost_compact(s, (double)b.nnz_max, (double)b.n) +
+                ss_cost_compact(s, whole / slices, (double)b.n);
     e.inside = in.bytes + bytes;
     e.bytes += e.inside;
     return e;
@@ -147,7 +147,7 @@ struct ss_estimate ss_two_level_cost(const struct ss_shape *s, const struct ss_h
 /* Returns the bytes of an algorithm between hosts. */
 static double memory_between(const struct ss_shape *s, enum ss_algorithm a)
 {
-    const struct ss_row *row = ss_rows(SS_KIND_ALLREDUCE)[a];
+    const struct ss_algorithm_def *def = ss_algorithms(SS_KIND_ALLREDUCE)[a];
     const bool balanced = s->balanced && a == SS_SPLIT_ALLGATHER; /* a slice may have any length */
     struct ss_shape b = *s;
 
@@ -155,7 +155,7 @@ static double memory_between(const struct ss_shape *s, enum ss_algorithm a)
     b.n = balanced ? s->n : s->n / (uint64_t)ss_layout_slices(s->layout, s->n) + 16;
     b.nnz_max = at_most(s->by_host ? s->nnz_max : s->nnz_sum, b.n);
     b.nnz_sum = at_most(s->nnz_sum, b.nnz_max * (uint64_t)b.size);
-    return is_candidate(s, a) ? row->memory(&b) : 0;
+    return is_candidate(s, a) ? def->memory(&b) : 0;
 }
 
 /* Counts the announced entries, since the rank makes room for them. */

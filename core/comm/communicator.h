@@ -32,12 +32,12 @@ struct ss_lane {
     uint32_t number; /* index among SS_LANES; given to another lane when this one is forgotten */
     struct ss_history history;
     struct ss_lane_record *record;
-    bool holds;                                  /* a rank has a residual on it, by the last vote */
+    bool has_residual;                           /* a rank has a residual on it, by the last vote */
     bool was_dense;                              /* this rank's last input was dense; not voted */
     bool settled;                                /* the last plan was no trial */
-    uint32_t turns;                              /* calls so far */
+    uint32_t begun;                              /* calls so far */
     uint32_t planned_call;                       /* voted call that history.last was planned for */
-    uint32_t skip_until;                         /* last turn without a vote (history.skip) */
+    uint32_t skip_until;                         /* last call without a vote (history.skip) */
     uint64_t skip_index;                         /* start of the call that decided history.skip */
     bool pieces;                                 /* a rank asked for SS_PIECE in that call's vote */
     struct ss_lane_result results[SS_IN_FLIGHT]; /* this rank's last ones, in any order */
@@ -49,13 +49,13 @@ struct ss_lane {
 
 /* The last SS_LANES different lanes of a communicator. A new lane replaces the lane not used for
  * longest that holds no residual; its history and its tensors are forgotten. If all lanes hold
- * residuals, new lanes share a last place that remembers nothing, and their calls are exact. */
+ * residuals, new lanes share a last lane that remembers nothing, and their calls are exact. */
 enum { SS_LANES = 1024, SS_LANE_BUCKETS = 2048 };
 struct ss_lanes {
     uint16_t count;
     uint16_t newest, oldest;
     uint16_t buckets[SS_LANE_BUCKETS];
-    struct ss_lane list[SS_LANES + 1]; /* with the shared place */
+    struct ss_lane list[SS_LANES + 1]; /* with the shared lane */
 };
 
 /* The call site in the application, which rules name (MODE=topk). */
@@ -68,7 +68,7 @@ struct ss_call_site {
 };
 
 /* Votes of a rank that its caller sets (ss_comm_set_off and the like). */
-struct ss_wishes {
+struct ss_caller_votes {
     bool off, environment, polled, callbacks;
 };
 
@@ -82,15 +82,15 @@ struct ss_comm {
     struct ss_shared *shared;       /* memory that all ranks share, NULL: none */
     struct ss_peers *peers; /* ranks of this host read each other's memory; NULL: they do not */
     struct ss_costs network;
-    bool costs_agreed;       /* no rank will ask for a calibration any more */
-    double cost_scan;        /* seconds per element scanned, last seen here */
-    double cost_vote;        /* seconds per vote, least seen here */
-    uint32_t calls;          /* voted calls so far */
-    struct ss_wishes wishes; /* of the calls that follow */
-    bool nonblocking;        /* the call being started is nonblocking */
-    uint64_t number;         /* ss_comm_set_number, 0: not set */
-    uint64_t mismatch_from;  /* options differ between ranks: from that start on all is native */
-    int status;              /* < 0: a call failed here; the rest says where */
+    bool costs_agreed;             /* no rank will ask for a calibration any more */
+    double cost_scan;              /* seconds per element scanned, last seen here */
+    double cost_vote;              /* seconds per vote, least seen here */
+    uint32_t calls;                /* voted calls so far */
+    struct ss_caller_votes caller; /* of the calls that follow */
+    bool nonblocking;              /* the call being started is nonblocking */
+    uint64_t number;               /* ss_comm_set_number, 0: not set */
+    uint64_t mismatch_from; /* options differ between ranks: from that start on all is native */
+    int status;             /* < 0: a call failed here; the next fields say where */
     int failed_peer;
     enum ss_phase failed_phase;
     uint64_t failed_call;  /* its number (ss_comm_set_number) */
@@ -108,7 +108,7 @@ struct ss_comm {
     uint64_t starts;                  /* calls started so far */
     uint64_t moves;                   /* steps that brought a call further */
     uint64_t polls;                   /* of the transport */
-    const struct ss_row *const *rows; /* that tests use in place of ss_rows, else NULL */
+    const struct ss_algorithm_def *const *algorithms; /* of a test, else NULL */
     bool warned_not_finite; /* a lossy call whose input was not finite has been warned about */
 
     char warning[800];    /* to be logged, "" = none */

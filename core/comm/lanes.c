@@ -80,14 +80,14 @@ static void evict(struct ss_comm *comm, struct ss_lane *lane)
 
 /* Returns the number of a new lane. If all are taken, evicts the lane not used for longest that
  * holds no residual; SS_LANES if all lanes hold one. */
-static uint32_t make_place(struct ss_comm *comm)
+static uint32_t make_room(struct ss_comm *comm)
 {
     struct ss_lanes *lanes = &comm->lanes;
     struct ss_lane *lane;
 
     if (lanes->count < SS_LANES)
         return lanes->count++;
-    for (lane = at(lanes, lanes->oldest); lane && lane->holds; lane = at(lanes, lane->newer))
+    for (lane = at(lanes, lanes->oldest); lane && lane->has_residual; lane = at(lanes, lane->newer))
         ;
     if (!lane)
         return SS_LANES;
@@ -131,7 +131,7 @@ struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key
         put_first(lanes, lane);
         return lane;
     }
-    uint32_t number = make_place(comm);
+    uint32_t number = make_room(comm);
     lane = &lanes->list[number];
     *lane = (struct ss_lane){.key = *key, .number = number};
     lane->record =

@@ -95,7 +95,7 @@ ss_magnitude ss_kth_largest(ss_magnitude *m, size_t count, size_t k)
                 break;
             swap(&m[i++], &m[j--]);
         }
-        size_t end = m[j] < pivot ? j - 1 : j; /* [left, end] >= pivot >= the rest */
+        size_t end = m[j] < pivot ? j - 1 : j; /* [left, end] >= pivot >= all others */
         if (target <= end)
             right = end;
         else

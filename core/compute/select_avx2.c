@@ -109,7 +109,7 @@ typedef __m256d floats_64;
 /* An intrinsic named for numbers of the width. */
 #define SUFFIX_32 ps
 #define SUFFIX_64 pd
-#define FLOATS(x) SS_JOIN(x, NAME(SUFFIX))
+#define FLOATS(x) SS_PASTE(x, NAME(SUFFIX))
 
 #define WIDTH 32
 #include "core/compute/select_take.inc"

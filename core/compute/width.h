@@ -42,15 +42,15 @@ enum { SS_BLOCK = 64 }; /* elements that a pass handles at once: one bit each in
  *     OP_MASK(x)       x32_mask: an intrinsic that gives a mask
  */
 /* clang-format on */
-#define SS_JOIN_(a, b) a##b
-#define SS_JOIN(a, b)  SS_JOIN_(a, b)
-#define NAME(x)        SS_JOIN(x##_, WIDTH)
-#define REAL           SS_JOIN(ss_float, WIDTH)
-#define BITS           SS_JOIN(ss_bits, WIDTH)
-#define WHOLE          SS_JOIN(ss_whole, WIDTH)
-#define ABS            SS_JOIN(SS_ABS, WIDTH)
-#define INFINITE       SS_JOIN(SS_INF, WIDTH)
-#define OP(x)          SS_JOIN(x, WIDTH)
-#define OP_MASK(x)     SS_JOIN(SS_JOIN(x, WIDTH), _mask)
+#define SS_PASTE_(a, b) a##b
+#define SS_PASTE(a, b)  SS_PASTE_(a, b)
+#define NAME(x)         SS_PASTE(x##_, WIDTH)
+#define REAL            SS_PASTE(ss_float, WIDTH)
+#define BITS            SS_PASTE(ss_bits, WIDTH)
+#define WHOLE           SS_PASTE(ss_whole, WIDTH)
+#define ABS             SS_PASTE(SS_ABS, WIDTH)
+#define INFINITE        SS_PASTE(SS_INF, WIDTH)
+#define OP(x)           SS_PASTE(x, WIDTH)
+#define OP_MASK(x)      SS_PASTE(SS_PASTE(x, WIDTH), _mask)
 
 #endif

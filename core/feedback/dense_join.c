@@ -35,7 +35,7 @@ void ss_join_start(struct ss_feedback *f)
 {
     const struct ss_tensor *t = f->tensor;
 
-    if (t && t->placed && ss_residual_there(t) && ss_topk_move(&f->state, SS_ON_JOIN))
+    if (t && t->known && ss_residual_there(t) && ss_topk_move(&f->state, SS_ON_JOIN))
         ss_residual_join(t, f->c.in, f->c.out, ss_join_share(f));
 }
 

@@ -73,7 +73,7 @@ struct ss_feedback {
     struct ss_lane_key key;
     uint64_t reported_n; /* elements and type in the lane's record */
     enum ss_type reported_type;
-    struct ss_lane *lane; /* NULL until the call's turn has come on its lane */
+    struct ss_lane *lane; /* NULL until no earlier call of its lane is in the way */
     bool cannot;          /* the arguments are not served */
     bool nonblocking;     /* as ss_comm_set_callbacks said when it started */
 
@@ -82,8 +82,8 @@ struct ss_feedback {
     struct ss_tensor_found found;
     struct ss_tensor *tensor; /* between start and end */
     enum ss_topk_state state; /* as far as this rank knows; ss_topk_move alone changes it */
-    bool stays; /* claims may stay in their backend; `home` has room for them on the host */
-    struct ss_stream home;
+    bool in_backend;          /* claims may stay in their backend; host_own: room on the host */
+    struct ss_stream host_own;
     bool reevaluate;     /* too few entries were claimed: asks for a new threshold */
     uint64_t topk_calls; /* registered calls of the tensor before this one */
     size_t select_stop;
@@ -96,11 +96,11 @@ struct ss_feedback {
     struct ss_threshold threshold_before; /* the tensor's, restored if the call turns native */
     bool guarded;                         /* the result is compared with the dense sum */
     bool guarding;                        /* the comparison is under way */
-    struct ss_agree guard;
-    double aside;                    /* seconds of the exchange that GUARD took */
-    const struct ss_behind *behind;  /* the step behind the collective that is under way */
-    size_t k;                        /* entries asked for */
-    double input_square, sum_square; /* squared norms of the input, and of input + residual */
+    struct ss_word_exchange guard;
+    double guard_seconds;              /* seconds of the exchange that GUARD took */
+    const struct ss_after_step *after; /* the step after the collective that is under way */
+    size_t k;                          /* entries asked for */
+    double input_square, sum_square;   /* squared norms of the input, and of input + residual */
 };
 
 static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
@@ -151,15 +151,15 @@ double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket);
 double ss_topk_elements(const struct ss_feedback *f);
 /* Returns the number of ranks among which an element's entries are summed: all, or one per host. */
 int ss_topk_owners(const struct ss_feedback *f);
-/* core/feedback/stay.c. Before the claims: moves the own stream to the backend if it may stay there
- * and the backend has room for so many entries. */
-void ss_topk_stay(struct ss_feedback *f, size_t room);
+/* core/feedback/backend_claims.c. Before the claims: moves the own stream to the backend if it may
+ * stay there and the backend has room for so many entries. */
+void ss_topk_to_backend(struct ss_feedback *f, size_t room);
 /* Starts a survey of claims that have stayed, and takes its result. */
 void ss_topk_survey(struct ss_feedback *f);
 void ss_topk_surveyed(struct ss_feedback *f);
 /* After the vote: copies claims that have stayed to the host, unless the algorithm takes them from
- * their backend (`stays`). Returns true if a copy has begun; wait for x->ticket. */
-bool ss_topk_fetch(struct ss_feedback *f, bool stays);
+ * their backend (`in_backend`). Returns true if a copy has begun; wait for x->ticket. */
+bool ss_topk_fetch(struct ss_feedback *f, bool in_backend);
 /* Returns algorithm + 1 of the tensor's rule, 0 if it names none. */
 uint64_t ss_topk_forced(const struct ss_feedback *f);
 /* Takes the combined flags of the vote; of a second vote on the tensor, those about claims alone.
@@ -171,8 +171,8 @@ bool ss_topk_differs(const struct ss_feedback *f);
 /* Returns true if the algorithm, or in two_level the one between hosts, keeps a global top-k. */
 bool ss_topk_global(const struct ss_feedback *f, enum ss_algorithm algorithm);
 /* Before the first step of an algorithm: makes room for claims.own_error if streams are rounded,
- * and for claims.mark if the collective keeps a global top-k. */
-void ss_topk_recipe(struct ss_feedback *f, bool global);
+ * and for claims.in_global if the collective keeps a global top-k. */
+void ss_topk_prepare(struct ss_feedback *f, bool global);
 void ss_topk_commit(struct ss_feedback *f); /* the call has succeeded */
 void ss_topk_undo(struct ss_feedback *f);   /* the call turns native */
 void ss_topk_fail(struct ss_feedback *f);   /* the call fails after the vote */
@@ -184,14 +184,14 @@ void ss_topk_not_finite(struct ss_feedback *f);
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
 
-/* core/feedback/host_sum.c: a tensor with one residual per host (struct ss_hold). Once the ranks
- * have voted that the call is lossy, the ranks of a host sum their inputs, each rank its slices; it
- * then selects from the sum, and the call votes again. */
+/* core/feedback/host_sum.c: a tensor with one residual per host (struct ss_residual_range). Once
+ * the ranks have voted that the call is lossy, the ranks of a host sum their inputs, each rank its
+ * slices; it then selects from the sum, and the call votes again. */
 
 /* Sets the elements of the residual that this rank holds if the host has one for the tensor. */
-void ss_host_sum_hold(const struct ss_feedback *f, struct ss_tensor_call *call);
+void ss_host_sum_range(const struct ss_feedback *f, struct ss_tensor_call *call);
 /* Returns true if a tensor of the communicator may have one residual per host. */
-bool ss_host_sum_may_hold(const struct ss_comm *comm);
+bool ss_host_sum_possible(const struct ss_comm *comm);
 /* Returns true if the sum is still to be made. */
 bool ss_host_sum_due(const struct ss_feedback *f);
 int ss_host_sum_reserve(struct ss_feedback *f); /* before the vote */
@@ -248,10 +248,10 @@ void ss_guard_take(struct ss_feedback *f);
 void ss_guard_start(struct ss_feedback *f);
 int ss_guard_step(struct ss_feedback *f);
 
-/* core/feedback/behind.c: work with other ranks behind the collective (kept elements, GUARD).
+/* core/feedback/after.c: work with other ranks after the collective (kept elements, GUARD).
  * Starts the next step that is due, as all ranks agree. Returns false if none is. */
-bool ss_behind_start(struct ss_feedback *f);
+bool ss_after_start(struct ss_feedback *f);
 /* Goes on with the step. Returns SS_PENDING or SS_OK. */
-int ss_behind_step(struct ss_feedback *f);
+int ss_after_step(struct ss_feedback *f);
 
 #endif

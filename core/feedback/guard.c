@@ -56,7 +56,7 @@ void ss_guard_start(struct ss_feedback *f)
     double *sketch = x->work->sketch.data;
 
     f->guarded = f->guarding = false;
-    f->aside -= ss_now(x);
+    f->guard_seconds -= ss_now(x);
     if (x->failed == 0)
         x->ticket =
             x->backend->ops->sketch(x->backend, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
@@ -104,15 +104,15 @@ int ss_guard_step(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
 
-    if (!f->guarding && !ss_settled(x, SS_PHASE_AGREE))
+    if (!f->guarding && !ss_settled(x, SS_PHASE_WORDS))
         return SS_PENDING;
     if (!f->guarding)
-        ss_agree_start(x, &f->guard, x->work->sketch.data, 0, 0, BUCKETS);
+        ss_word_exchange_start(x, &f->guard, x->work->sketch.data, 0, 0, BUCKETS);
     f->guarding = true;
-    if (ss_agree_step(x, &f->guard) == SS_PENDING)
+    if (ss_word_exchange_step(x, &f->guard) == SS_PENDING)
         return SS_PENDING;
     if (x->failed == 0)
         judge(f);
-    f->aside += ss_now(x);
+    f->guard_seconds += ss_now(x);
     return SS_OK;
 }

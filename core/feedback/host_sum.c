@@ -8,7 +8,7 @@
  * The sum may be infinite where no input is: the vote on the claims tells all ranks. */
 #include "core/feedback/feedback.h"
 
-bool ss_host_sum_may_hold(const struct ss_comm *comm)
+bool ss_host_sum_possible(const struct ss_comm *comm)
 {
     const struct ss_settings *s = comm->settings;
 
@@ -27,34 +27,35 @@ static uint64_t first_of(const struct ss_feedback *f, int local)
     return ss_part_first(f->c.x.n, slices, ss_layout_slice(local, count, slices));
 }
 
-void ss_host_sum_hold(const struct ss_feedback *f, struct ss_tensor_call *call)
+void ss_host_sum_range(const struct ss_feedback *f, struct ss_tensor_call *call)
 {
     const struct ss_layout *l = f->comm->layout;
 
-    call->has_slices = ss_host_sum_may_hold(f->comm) && f->c.x.backend == &ss_host;
+    call->has_slices = ss_host_sum_possible(f->comm) && f->c.x.backend == &ss_host;
     if (!call->has_slices)
         return;
     const int local = l->local[f->comm->t->rank];
     const uint64_t first = first_of(f, local);
-    call->slices = (struct ss_hold){.by_host = f->comm->settings->aggregation == SS_AGGREGATION_ON,
-                                    .first = first,
-                                    .n = first_of(f, local + 1) - first};
+    call->slices =
+        (struct ss_residual_range){.by_host = f->comm->settings->aggregation == SS_AGGREGATION_ON,
+                                   .first = first,
+                                   .n = first_of(f, local + 1) - first};
 }
 
 bool ss_host_sum_due(const struct ss_feedback *f)
 {
-    return ss_topk_claims(f) && f->tensor->hold.by_host && !f->host.done;
+    return ss_topk_claims(f) && f->tensor->range.by_host && !f->host.done;
 }
 
 int ss_host_sum_reserve(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
-    const struct ss_hold *hold = &f->tensor->hold;
+    const struct ss_residual_range *range = &f->tensor->range;
     const size_t chunks = (size_t)(x->n / SS_CHUNK_ENTRIES) + (size_t)x->t->size;
     const size_t messages = (size_t)x->n * x->esize + chunks * (SS_WIRE_HEADER + 64);
 
     ss_host_sum_show(f);
-    if (ss_buf_reserve(&x->work->host_sum, x->mem, (size_t)hold->n * x->esize + 1) != SS_OK)
+    if (ss_buf_reserve(&x->work->host_sum, x->mem, (size_t)range->n * x->esize + 1) != SS_OK)
         return SS_ERR_MEMORY;
     return ss_buf_reserve(&x->work->arena, x->mem, messages);
 }
@@ -62,27 +63,27 @@ int ss_host_sum_reserve(struct ss_feedback *f)
 static void add_own(struct ss_exchange *x)
 {
     const struct ss_feedback *f = ss_feedback_of(x);
-    const struct ss_hold *hold = &f->tensor->hold;
+    const struct ss_residual_range *range = &f->tensor->range;
 
     x->backend->ops->reduce(x->backend, x->type, f->c.op, x->work->host_sum.data,
-                            ss_at_const(f->c.in, (size_t)hold->first, x->esize), (size_t)hold->n);
+                            ss_at_const(f->c.in, (size_t)range->first, x->esize), (size_t)range->n);
 }
 
 static void add(struct ss_exchange *x, struct ss_in *in, int src, const struct ss_chunk *chunk,
                 const void *msg, size_t len)
 {
     const struct ss_feedback *f = ss_feedback_of(x);
-    const struct ss_hold *hold = &f->tensor->hold;
+    const struct ss_residual_range *range = &f->tensor->range;
 
     (void)in, (void)msg, (void)len;
-    if (chunk->rep != SS_REP_DENSE || chunk->first < hold->first ||
-        chunk->first + (uint64_t)chunk->nnz > hold->first + hold->n) {
+    if (chunk->rep != SS_REP_DENSE || chunk->first < range->first ||
+        chunk->first + (uint64_t)chunk->nnz > range->first + range->n) {
         ss_fail(x, SS_ERR_MESSAGE, src, SS_PHASE_REDUCE);
         return;
     }
     x->backend->ops->reduce(
         x->backend, x->type, f->c.op,
-        ss_at(x->work->host_sum.data, (size_t)(chunk->first - hold->first), x->esize), chunk->val,
+        ss_at(x->work->host_sum.data, (size_t)(chunk->first - range->first), x->esize), chunk->val,
         chunk->nnz);
 }
 
@@ -107,7 +108,7 @@ void ss_host_sum_start(struct ss_feedback *f)
     ss_subset_of_host(&h->group, x->t, f->comm->layout);
     x->group = &h->group;
     x->arena_used = 0;
-    x->backend->ops->clear(x->backend, x->type, x->work->host_sum.data, (size_t)f->tensor->hold.n);
+    x->backend->ops->clear(x->backend, x->type, x->work->host_sum.data, (size_t)f->tensor->range.n);
     if (ss_host_sum_reads(f))
         return;
     x->t = &h->group.t;

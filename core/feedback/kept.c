@@ -10,10 +10,10 @@ void ss_keep_range(struct ss_feedback *f)
 
     f->keep.first = 0;
     f->keep.count = 0;
-    f->select_first = f->tensor->hold.first;
-    f->select_n = f->tensor->hold.n;
+    f->select_first = f->tensor->range.first;
+    f->select_n = f->tensor->range.n;
     f->select_in = f->c.in;
-    if (f->tensor->hold.by_host || !rule || rule->keep == SS_KEEP_NONE)
+    if (f->tensor->range.by_host || !rule || rule->keep == SS_KEEP_NONE)
         return;
     f->keep.count = rule->keep_count;
     f->select_n = x->n - rule->keep_count;
@@ -28,7 +28,7 @@ uint64_t ss_keep_code(const struct ss_feedback *f)
 {
     if (!f->tensor || f->tensor->state != SS_TENSOR_REGISTERED)
         return 0;
-    if (f->tensor->hold.by_host) /* also while it rests: the plan is another */
+    if (f->tensor->range.by_host) /* also while it rests: the plan is another */
         return UINT64_MAX - 1;
     if (!ss_topk_claims(f)) /* a rule that keeps all */
         return UINT64_MAX;

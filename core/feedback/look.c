@@ -10,11 +10,11 @@ static bool may_join(const struct ss_feedback *f)
 {
     const struct ss_tensor *t = f->tensor;
 
-    if (f->state == SS_TOPK_CANNOT || !t->placed)
+    if (f->state == SS_TOPK_CANNOT || !t->known)
         return false;
     if (t->state == SS_TENSOR_REGISTERED)
         return f->state == SS_TOPK_RESTS && t->rest != SS_RESTS_EMPTY;
-    return ss_residual_there(t) || (t->registered_calls > 0 && f->lane->holds);
+    return ss_residual_there(t) || (t->registered_calls > 0 && f->lane->has_residual);
 }
 
 static void start_join(struct ss_feedback *f)
@@ -63,21 +63,21 @@ static bool sum_is_finite(const struct ss_feedback *f)
 static void count_not_finite(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
-    const struct ss_hold *hold = &f->tensor->hold;
-    const uint64_t end = hold->first + hold->n;
+    const struct ss_residual_range *range = &f->tensor->range;
+    const uint64_t end = range->first + range->n;
     size_t before = 0, behind = 0;
 
-    if (hold->by_host) {
-        x->backend->ops->not_finite(x->backend, x->type, f->c.in, NULL, (size_t)hold->first,
+    if (range->by_host) {
+        x->backend->ops->not_finite(x->backend, x->type, f->c.in, NULL, (size_t)range->first,
                                     &before);
         x->backend->ops->not_finite(x->backend, x->type,
                                     ss_at_const(f->c.in, (size_t)end, x->esize), NULL,
                                     (size_t)(x->n - end), &behind);
     }
     x->ticket = x->backend->ops->not_finite(
-        x->backend, x->type, ss_at_const(f->c.in, (size_t)hold->first, x->esize),
-        ss_residual_values(f->tensor), (size_t)hold->n, &f->looked.not_finite);
-    if (hold->by_host)
+        x->backend, x->type, ss_at_const(f->c.in, (size_t)range->first, x->esize),
+        ss_residual_values(f->tensor), (size_t)range->n, &f->looked.not_finite);
+    if (range->by_host)
         f->looked.not_finite += before + behind;
 }
 

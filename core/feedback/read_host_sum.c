@@ -11,7 +11,7 @@ bool ss_host_sum_wants_peers(const struct ss_comm *comm)
 {
     const struct ss_settings *s = comm->settings;
 
-    return s->topk && !s->observe && ss_host_sum_may_hold(comm) &&
+    return s->topk && !s->observe && ss_host_sum_possible(comm) &&
            (s->aggregation == SS_AGGREGATION_ON || ss_rules_name_hosts(s->tensors.include));
 }
 
@@ -46,7 +46,7 @@ static void add_piece(struct ss_feedback *f, size_t n)
 {
     struct ss_exchange *x = &f->c.x;
     const struct ss_host_sum *h = &f->host;
-    const size_t first = (size_t)(f->tensor->hold.first + h->covered);
+    const size_t first = (size_t)(f->tensor->range.first + h->covered);
     void *sum = ss_at(x->work->host_sum.data, (size_t)h->covered, x->esize);
 
     for (int local = 0; local < h->group.t.size && x->failed == 0; local++) {
@@ -79,7 +79,7 @@ static void look_again(struct ss_feedback *f)
 static void count_bytes(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
-    const uint64_t bytes = (x->n - f->tensor->hold.n) * x->esize;
+    const uint64_t bytes = (x->n - f->tensor->range.n) * x->esize;
 
     x->bytes_sent += bytes;
     x->bytes_inside += bytes;
@@ -90,7 +90,7 @@ int ss_host_sum_read(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
     struct ss_host_sum *h = &f->host;
-    const uint64_t left = f->tensor->hold.n - h->covered;
+    const uint64_t left = f->tensor->range.n - h->covered;
     const size_t n = (size_t)(left < SS_CHUNK_ENTRIES ? left : SS_CHUNK_ENTRIES);
 
     x->moved = true;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/compute/vector.h"
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
@@ -50,7 +50,7 @@ static bool follow(struct ss_feedback *f)
 {
     struct ss_tensor *t = f->tensor;
 
-    if (t->hold.by_host && f->c.x.backend != &ss_host)
+    if (t->range.by_host && f->c.x.backend != &ss_host)
         return false;
     const int status = ss_residual_move(t, f->c.x.backend);
     const double lost = ss_residual_lost(f->comm->tensors);
@@ -93,7 +93,7 @@ void ss_topk_find(struct ss_feedback *f)
     };
     struct ss_tensor_call call = call_of(f, &subject);
 
-    ss_host_sum_hold(f, &call);
+    ss_host_sum_range(f, &call);
     f->tensor = ss_tensor_find(comm->tensors, &call, &f->found);
     if (!f->tensor)
         ss_topk_move(&f->state, SS_ON_CANNOT);
@@ -164,7 +164,7 @@ double ss_topk_elements(const struct ss_feedback *f)
 {
     const double n = (double)f->c.x.n;
 
-    if (!f->tensor || !f->tensor->hold.by_host)
+    if (!f->tensor || !f->tensor->range.by_host)
         return n;
     const int slices = ss_layout_slices(f->comm->layout, f->c.x.n);
     return n * ss_layout_most_slices(f->comm->layout, slices) / slices;
@@ -172,7 +172,7 @@ double ss_topk_elements(const struct ss_feedback *f)
 
 int ss_topk_owners(const struct ss_feedback *f)
 {
-    return f->tensor->hold.by_host ? f->comm->layout->hosts : f->c.x.t->size;
+    return f->tensor->range.by_host ? f->comm->layout->hosts : f->c.x.t->size;
 }
 
 void ss_topk_rest(struct ss_feedback *f)
@@ -212,7 +212,7 @@ int ss_topk_select(struct ss_feedback *f)
         x->backend->ops->reserve(x->backend, x->type, &need) != SS_OK)
         return SS_ERR_MEMORY;
     f->threshold_before = t->threshold;
-    ss_topk_stay(f, room);
+    ss_topk_to_backend(f, room);
     if (bucket > 0)
         x->ticket = x->backend->ops->claim_buckets(x->backend, x->type, g, r, n, (uint32_t)first, k,
                                                    (size_t)bucket, c->own.idx, c->own.val, seen);
@@ -233,7 +233,7 @@ void ss_topk_selected(struct ss_feedback *f)
     ss_topk_move(&f->state, SS_ON_CLAIMED);
     f->select_stop = f->seen.stop;
     f->input_square = f->seen.input_square;
-    if (!c->own.stays)
+    if (!c->own.in_backend)
         f->sum_square = f->seen.sum_square - ss_vector_square(x->type, c->own.val, claimed);
     c->own.nnz = claimed;
     if (f->keep.count > 0)
@@ -260,8 +260,8 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
 {
     uint64_t flags = f->tensor ? tensor_flags(&f->looked.ballot) : 0;
 
-    if (ss_tensors_hold(f->comm->tensors, f->lane->number))
-        flags |= SS_VOTE_HOLDS;
+    if (ss_tensors_have_residual(f->comm->tensors, f->lane->number))
+        flags |= SS_VOTE_HAS_RESIDUAL;
     if (f->state == SS_TOPK_CANNOT)
         flags |= SS_VOTE_CANNOT;
     if (!f->tensor)
@@ -363,7 +363,7 @@ void ss_topk_planned(struct ss_feedback *f, bool dense)
 /* Returns a seed that differs between tensors, calls and ranks; the encoder adds the position. */
 static uint64_t seed_of(const struct ss_feedback *f)
 {
-    uint64_t parts[] = {f->comm->settings->seed, f->lane->number, ss_standing_code(&f->found.where),
+    uint64_t parts[] = {f->comm->settings->seed, f->lane->number, ss_identity_code(&f->found.where),
                         f->topk_calls, (uint64_t)f->c.x.t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
 
@@ -385,7 +385,7 @@ static uint64_t global_asked(const struct ss_feedback *f)
     return f->c.by_host ? k * (uint64_t)ss_layout_slices(f->comm->layout, f->c.x.n) : k;
 }
 
-void ss_topk_recipe(struct ss_feedback *f, bool global)
+void ss_topk_prepare(struct ss_feedback *f, bool global)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
@@ -402,7 +402,7 @@ void ss_topk_recipe(struct ss_feedback *f, bool global)
         c->rounding_dense.stochastic = !s->quant_feedback;
         c->rounding_dense.seed = seed_of(f);
     }
-    if (s->values != SS_VALUES_SAME && c->own.stays) {
+    if (s->values != SS_VALUES_SAME && c->own.in_backend) {
         c->claims.own_error = w->held[0].error.data;
         x->backend->ops->clear(x->backend, x->type, c->claims.own_error, entries);
     } else if (s->values != SS_VALUES_SAME) {
@@ -415,11 +415,11 @@ void ss_topk_recipe(struct ss_feedback *f, bool global)
         }
     }
     if (global) {
-        if (ss_buf_reserve_voted(&w->marks, f->comm->mem, entries) != SS_OK) {
+        if (ss_buf_reserve_voted(&w->in_global, f->comm->mem, entries) != SS_OK) {
             ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
         } else {
-            c->claims.mark = w->marks.data;
-            memset(w->marks.data, 0, entries);
+            c->claims.in_global = w->in_global.data;
+            memset(w->in_global.data, 0, entries);
         }
     }
 }
@@ -432,7 +432,7 @@ static void return_claims(struct ss_feedback *f)
     size_t kept = 0;
 
     for (size_t j = 0; j < c->own.nnz; j++) {
-        if (c->claims.mark[j])
+        if (c->claims.in_global[j])
             continue;
         c->own.idx[kept] = c->own.idx[j];
         memcpy(ss_at(c->own.val, kept, x->esize), ss_at(c->own.val, j, x->esize), x->esize);
@@ -460,7 +460,7 @@ void ss_topk_commit(struct ss_feedback *f)
         return;
     ss_residual_claimed(f->tensor, f->sum_square);
     add_errors(f);
-    if (f->c.claims.mark)
+    if (f->c.claims.in_global)
         return_claims(f);
 }
 
@@ -496,7 +496,7 @@ static double off(uint64_t selected, uint64_t k)
 /* Returns the elements from which this rank claims, 1 or more. */
 static double held(const struct ss_tensor *t)
 {
-    return t->hold.n > 0 ? (double)t->hold.n : 1;
+    return t->range.n > 0 ? (double)t->range.n : 1;
 }
 
 /* Adds a point to the series for the report, unless memory is short. */

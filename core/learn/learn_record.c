@@ -46,12 +46,12 @@ static double value_at(enum ss_type type, const void *in, size_t i)
     return type == SS_F32 ? (double)((const float *)in)[i] : ((const double *)in)[i];
 }
 
-/* Records for the places that fall to run j whether their elements are zero. */
-static void note_places(struct ss_learn_record *r, const double *x, size_t count, uint64_t h,
-                        size_t j, size_t runs)
+/* Records for the positions that fall to run j whether their elements are zero. */
+static void note_positions(struct ss_learn_record *r, const double *x, size_t count, uint64_t h,
+                           size_t j, size_t runs)
 {
-    for (size_t p = j * SS_LEARN_PLACES / runs; count > 0 && p < (j + 1) * SS_LEARN_PLACES / runs;
-         p++) {
+    for (size_t p = j * SS_LEARN_POSITIONS / runs;
+         count > 0 && p < (j + 1) * SS_LEARN_POSITIONS / runs; p++) {
         h = h << 20 | h >> 44;
         if (x[(h >> 32) % count] != 0)
             r->nonzero[p / 64] |= (uint64_t)1 << p % 64;
@@ -112,7 +112,7 @@ void ss_learn_sample(struct ss_learn_record *record, enum ss_type type, const vo
 
         for (size_t i = 0; i < count; i++)
             x[i] = value_at(type, in, first + i);
-        note_places(record, x, count, h, j, runs);
+        note_positions(record, x, count, h, j, runs);
         add_run(record, &s, x, count, h, (size_t)((uint64_t)first * SS_LEARN_BLOCKS / n));
     }
     finish(record, &s);

@@ -20,14 +20,14 @@
 
 enum {
     SS_LEARN_RUN = 16,
-    SS_LEARN_MOST = 65536,  /* elements of a sample */
-    SS_LEARN_LEAST = 4096,  /* elements of a sample, if the call has so many; else all */
-    SS_LEARN_SKETCH = 128,  /* 8 groups of SS_LEARN_RUN buckets */
-    SS_LEARN_BLOCKS = 64,   /* equal parts of the buffer */
-    SS_LEARN_GROUPS = 64,   /* random groups of elements */
-    SS_LEARN_PLACES = 512,  /* elements of the sample of which is recorded whether they are zero */
-    SS_LEARN_UNIT = 8192,   /* value of a sketch that is as long as the sample */
-    SS_LEARN_SHARE = 65535, /* value of a block that has all energy */
+    SS_LEARN_MOST = 65536,    /* elements of a sample */
+    SS_LEARN_LEAST = 4096,    /* elements of a sample, if the call has so many; else all */
+    SS_LEARN_SKETCH = 128,    /* 8 groups of SS_LEARN_RUN buckets */
+    SS_LEARN_BLOCKS = 64,     /* equal parts of the buffer */
+    SS_LEARN_GROUPS = 64,     /* random groups of elements */
+    SS_LEARN_POSITIONS = 512, /* elements whose being zero is recorded */
+    SS_LEARN_UNIT = 8192,     /* value of a sketch that is as long as the sample */
+    SS_LEARN_SHARE = 65535,   /* value of a block that has all energy */
 };
 
 /* The kinds of records in a file: text as "rank 0\n" or "name = value"; a call site as
@@ -59,7 +59,7 @@ struct ss_learn_record {
     uint32_t zeros;    /* among them */
     double energy;     /* sum of squares */
     double above;      /* of elements above zero */
-    uint64_t nonzero[SS_LEARN_PLACES / 64];
+    uint64_t nonzero[SS_LEARN_POSITIONS / 64];
     uint16_t blocks[SS_LEARN_BLOCKS]; /* shares of the energy */
     uint16_t groups[SS_LEARN_GROUPS]; /* shares of the energy */
     int16_t sketch[SS_LEARN_SKETCH];  /* over the root of the energy */

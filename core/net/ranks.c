@@ -1,4 +1,5 @@
-/* Implements folding to a power of two, the schedule of an agreement, and equal parts. */
+/* Implements folding to a power of two, the schedule of an exchange of all ranks, and equal parts.
+ */
 #include "core/net/ranks.h"
 
 struct ss_fold ss_fold_of(int rank, int size)
@@ -107,7 +108,7 @@ struct ss_schedule ss_schedule_of(int rank, int size, const struct ss_layout *la
     return s;
 }
 
-static void gather_now(const struct ss_schedule *s, struct ss_meeting *m)
+static void gather_now(const struct ss_schedule *s, struct ss_pair_exchange *m)
 {
     m->round = TAG_GATHER;
     m->from = child_of(s, s->child);
@@ -115,12 +116,12 @@ static void gather_now(const struct ss_schedule *s, struct ss_meeting *m)
         m->to = parent_of(s);
 }
 
-bool ss_schedule_now(const struct ss_schedule *s, struct ss_meeting *m)
+bool ss_schedule_now(const struct ss_schedule *s, struct ss_pair_exchange *m)
 {
     const struct ss_fold *f = &s->fold;
     const bool folded = f->position < 0;
 
-    *m = (struct ss_meeting){.to = -1, .from = -1};
+    *m = (struct ss_pair_exchange){.to = -1, .from = -1};
     switch (s->stage) {
     case GATHER:
         gather_now(s, m);

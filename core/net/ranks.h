@@ -20,8 +20,8 @@ int ss_fold_rounds(const struct ss_fold *fold);
 /* Returns the rank to exchange with in round 0, 1, ... */
 int ss_fold_peer(const struct ss_fold *fold, int round);
 
-/* The schedule of an agreement: gather, fold in, rounds, fold out, spread. In each meeting a rank
- * sends its record to a rank, receives a record from a rank, or both.
+/* The schedule of an exchange of all ranks: gather, fold in, rounds, fold out, spread. In each pair
+ * exchange a rank sends its record to a rank, receives a record from a rank, or both.
  *
  * If a host has several ranks, they first merge their records along a tree, whose root is the first
  * rank of the host. The roots alone take part in recursive doubling, so that the bytes between
@@ -34,15 +34,15 @@ struct ss_schedule {
     int round;
     int child; /* gather, spread: children in the tree that have sent, and get no result yet */
 };
-struct ss_meeting {
+struct ss_pair_exchange {
     int to, from;   /* ranks, -1: none; equal in the rounds */
     unsigned round; /* for the tag: from 0, or 40 to 43 for the folds, gather and spread */
     bool result;    /* the received record is the result and replaces the own one */
 };
 /* Returns the schedule of a rank. `layout` may be NULL; its hosts are used if it is deep. */
 struct ss_schedule ss_schedule_of(int rank, int size, const struct ss_layout *layout);
-/* Sets *meeting to the current meeting. Returns false if the schedule is over. */
-bool ss_schedule_now(const struct ss_schedule *schedule, struct ss_meeting *meeting);
+/* Sets *pair to the current pair exchange. Returns false if the schedule is over. */
+bool ss_schedule_now(const struct ss_schedule *schedule, struct ss_pair_exchange *pair);
 void ss_schedule_next(struct ss_schedule *schedule);
 
 /* Returns the first element of part p when n elements are split among `size` ranks. Part 0 begins

@@ -4,7 +4,7 @@
 const char *ss_phase_name(enum ss_phase phase)
 {
     static const char *const names[SS_PHASES] = {
-        "vote",      "calibration", "fold in",   "exchange",      "fold out",
-        "allgather", "agreement",   "balancing", "kept elements", "activation"};
+        "vote",      "calibration",   "fold in",   "exchange",      "fold out",
+        "allgather", "word exchange", "balancing", "kept elements", "round start"};
     return names[phase];
 }

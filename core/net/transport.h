@@ -25,10 +25,10 @@ enum ss_phase {
     SS_PHASE_REDUCE,
     SS_PHASE_FOLD_OUT,
     SS_PHASE_GATHER,
-    SS_PHASE_AGREE,
+    SS_PHASE_WORDS,
     SS_PHASE_BALANCE,
     SS_PHASE_KEEP,
-    SS_PHASE_ACTIVATE,
+    SS_PHASE_START,
     SS_PHASES
 };
 const char *ss_phase_name(enum ss_phase phase);
@@ -58,7 +58,7 @@ struct ss_transport {
     ss_fpenv outside;               /* the caller's environment while a call is stepped */
     /* Count of overflows in between and of messages with Inf or NaN. While it stays the same, sums
      * of finite inputs are finite. */
-    uint64_t doubts;
+    uint64_t not_finite;
 };
 
 /* Returns the bytes of a message that stay on this rank's host: all `len` or none. */
@@ -70,7 +70,7 @@ static inline size_t ss_transport_inside(const struct ss_transport *t, int dst, 
 /* Enters the caller's environment, before code that may be the application's. */
 static inline void ss_transport_out(struct ss_transport *t)
 {
-    t->doubts += ss_fpenv_raised(ss_fpenv_now()) & SS_OVERFLOW;
+    t->not_finite += ss_fpenv_raised(ss_fpenv_now()) & SS_OVERFLOW;
     ss_fpenv_leave(t->outside);
 }
 

@@ -312,7 +312,7 @@ static struct ss_member *make(const struct ss_rounds *r)
 static int admit_again(struct ss_rounds *r, struct ss_member *m, uint64_t code, size_t k,
                        size_t bucket)
 {
-    if (m->code != code) { /* another tensor in the same place */
+    if (m->code != code) { /* another tensor at this position */
         strays_free(&m->strays);
         m->late = 0;
     }
@@ -374,7 +374,7 @@ bool ss_rounds_next(struct ss_rounds *r, const struct ss_tensor *tensor)
 {
     struct ss_member *m = ss_member_of(r, tensor);
 
-    if (!m || m->open == 0 || !tensor->has_rounds || !tensor->placed)
+    if (!m || m->open == 0 || !tensor->has_rounds || !tensor->known)
         return false;
     m->open--;
     m->tensor->has_rounds = m->open > 0; /* a call holds it until that is over */

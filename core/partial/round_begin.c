@@ -43,7 +43,7 @@ static bool goes_without(const struct ss_rounds *r, const struct ss_member *m)
 /* ---- contributions ---- */
 
 /* Writes the words of the initiator. */
-static void describe(const struct ss_member *m, uint64_t words[SS_ACTIVATION_WORDS])
+static void describe(const struct ss_member *m, uint64_t words[SS_START_WORDS])
 {
     words[0] = m->code;
     words[1] = m->n << 8 | (uint64_t)m->type;
@@ -111,7 +111,7 @@ static void set_exchange(struct ss_rounds *r, const struct ss_member *m, uint32_
     struct ss_spans spans = x->spans;
 
     memset(c, 0, sizeof *c);
-    memset(r->state, 0, r->s.row->state);
+    memset(r->state, 0, r->s.algorithm->state);
     c->own = own;
     c->state = r->state;
     c->op = SS_SUM;
@@ -142,7 +142,7 @@ static void set_rounding(struct ss_rounds *r)
     memset(c->claims.own_error, 0, bytes);
 }
 
-/* Sets the place of the sum. The landing holds at most this rank's own entries. */
+/* Sets where the sum is. The landing holds at most this rank's own entries. */
 static void set_result(struct ss_rounds *r, bool own)
 {
     struct ss_coll *c = &r->c;
@@ -163,7 +163,7 @@ static void set_result(struct ss_rounds *r, bool own)
  * its messages are received and answered by errors. */
 static void begin_unknown(struct ss_rounds *r, uint64_t code)
 {
-    ss_fail(&r->c.x, code == 0 ? SS_ERR_PEER : SS_ERR_DIFFERENT, -1, SS_PHASE_ACTIVATE);
+    ss_fail(&r->c.x, code == 0 ? SS_ERR_PEER : SS_ERR_DIFFERENT, -1, SS_PHASE_START);
     r->c.out_n = 0;
 }
 
@@ -199,7 +199,7 @@ static void begin_round(struct ss_rounds *r, struct ss_member *m, bool own, cons
         status = contribute(r, m, own);
     set_exchange(r, m, round);
     if (status != SS_OK)
-        ss_fail(x, status, r->t->rank, SS_PHASE_ACTIVATE);
+        ss_fail(x, status, r->t->rank, SS_PHASE_START);
     if (r->status < 0)
         ss_fail(x, r->status, r->failed_peer, r->failed_phase);
     if (m)
@@ -208,7 +208,7 @@ static void begin_round(struct ss_rounds *r, struct ss_member *m, bool own, cons
         begin_unknown(r, words[0]);
     set_result(r, own);
     set_rounding(r);
-    r->stage = SS_ROUND_RECIPE;
+    r->stage = SS_ROUND_ALGORITHM;
 }
 
 void ss_round_drop_claims(struct ss_rounds *r)
@@ -219,7 +219,7 @@ void ss_round_drop_claims(struct ss_rounds *r)
 }
 
 /* Announces the failure of this rank, once. */
-static void announce(struct ss_rounds *r, uint64_t words[SS_ACTIVATION_WORDS])
+static void announce(struct ss_rounds *r, uint64_t words[SS_START_WORDS])
 {
     words[0] = words[1] = 0;
     r->announced = true;
@@ -228,9 +228,9 @@ static void announce(struct ss_rounds *r, uint64_t words[SS_ACTIVATION_WORDS])
 /* Returns true if a round must begin; sets *m to its tensor (NULL if unknown) and `words` to the
  * initiator's. */
 static bool is_due(struct ss_rounds *r, bool own, struct ss_member **m,
-                   uint64_t words[SS_ACTIVATION_WORDS])
+                   uint64_t words[SS_START_WORDS])
 {
-    const struct ss_activation_message *seen = ss_activation_seen(&r->activation);
+    const struct ss_start_message *seen = ss_start_exchange_seen(&r->start);
 
     *m = own ? r->caller : seen ? ss_member_coded(r, seen->words[0]) : NULL;
     if (!own && !seen) {
@@ -243,16 +243,16 @@ static bool is_due(struct ss_rounds *r, bool own, struct ss_member **m,
         return false;
     if (*m)
         describe(*m, words);
-    if (*m && seen && memcmp(words, seen->words, SS_ACTIVATION_WORDS * sizeof *words) != 0)
+    if (*m && seen && memcmp(words, seen->words, SS_START_WORDS * sizeof *words) != 0)
         ss_rounds_fail(r, seen->words[0] == 0 ? SS_ERR_PEER : SS_ERR_DIFFERENT);
     if (!own)
-        memcpy(words, seen->words, SS_ACTIVATION_WORDS * sizeof *words);
+        memcpy(words, seen->words, SS_START_WORDS * sizeof *words);
     return true;
 }
 
 bool ss_round_begin(struct ss_rounds *r)
 {
-    uint64_t words[SS_ACTIVATION_WORDS];
+    uint64_t words[SS_START_WORDS];
     struct ss_member *m;
     bool own;
     int status;
@@ -260,17 +260,17 @@ bool ss_round_begin(struct ss_rounds *r)
     if (r->status < 0)
         ss_round_drop_claims(r);
     own = r->calling && r->calls == r->done + 1 && r->status == SS_OK;
-    if (r->held && r->status == SS_OK)
+    if (r->blocked && r->status == SS_OK)
         return false;
     if (ss_round_is_traced(r))
         ss_round_spans_asked(r, own);
     if (!is_due(r, own, &m, words))
         return false;
-    status = ss_activation_pass(&r->activation, words);
+    status = ss_start_exchange_pass(&r->start, words);
     if (status == SS_PENDING)
         return false;
     if (status != SS_OK)
-        ss_round_note(r, status, -1, SS_PHASE_ACTIVATE);
+        ss_round_note(r, status, -1, SS_PHASE_START);
     if (has_room(r, m))
         begin_round(r, m, own, words);
     else

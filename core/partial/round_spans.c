@@ -1,12 +1,12 @@
 /* Traces the rounds of partial calls, which go on without a call of this rank. */
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/partial/rounds_impl.h"
 
 void ss_round_spans_asked(struct ss_rounds *r, bool own)
 {
     struct ss_exchange *x = &r->c.x;
 
-    if (x->spans.trace || (!own && !ss_activation_seen(&r->activation)))
+    if (x->spans.trace || (!own && !ss_start_exchange_seen(&r->start)))
         return;
     ss_trace_open(x, *r->s.trace, "partial round");
     ss_trace_begin(x, SS_SPAN_ACTIVATE, NULL, -1);
@@ -16,7 +16,7 @@ void ss_round_spans_stepped(struct ss_rounds *r, bool moved)
 {
     struct ss_coll *c = &r->c;
     struct ss_spans *s = &c->x.spans;
-    bool clears = r->stage == SS_ROUND_RECIPE && c->x.failed == 0 && c->fill.left > 0;
+    bool clears = r->stage == SS_ROUND_ALGORITHM && c->x.failed == 0 && c->fill.left > 0;
     enum ss_span lull = clears ? SS_SPAN_CLEAR : SS_SPAN_WAIT;
     enum ss_phase phase;
 
@@ -30,7 +30,8 @@ void ss_round_spans_stepped(struct ss_rounds *r, bool moved)
 
 static enum ss_algorithm algorithm(const struct ss_rounds *r)
 {
-    return r->s.row == &ss_row_recursive_doubling ? SS_RECURSIVE_DOUBLING : SS_ALLGATHER;
+    return r->s.algorithm == &ss_algorithm_recursive_doubling ? SS_RECURSIVE_DOUBLING
+                                                              : SS_ALLGATHER;
 }
 
 static void end_with_words(struct ss_rounds *r)
@@ -52,11 +53,11 @@ static void end_with_words(struct ss_rounds *r)
     ss_spans_close(&r->c.x.spans, &what, ss_now(x));
 }
 
-void ss_round_spans_over(struct ss_rounds *r, bool took_place)
+void ss_round_spans_over(struct ss_rounds *r, bool happened)
 {
     struct ss_exchange *x = &r->c.x;
 
-    if (x->spans.trace && took_place)
+    if (x->spans.trace && happened)
         end_with_words(r);
     else if (x->spans.trace)
         ss_spans_close(&x->spans, NULL, ss_now(x));

@@ -1,5 +1,5 @@
-/* Runs one round after the other: a call of this rank or an activation begins it (round_begin.c),
- * its algorithm runs, and the result goes to its call or is kept for it. */
+/* Runs one round after the other: a call of this rank or the start from another one begins it
+ * (round_begin.c), its algorithm runs, and the result goes to its call or is kept for it. */
 #include "core/partial/rounds.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void unpin(struct ss_rounds *r)
 
 void ss_rounds_fail(struct ss_rounds *r, int status)
 {
-    ss_round_note(r, status, -1, SS_PHASE_ACTIVATE);
+    ss_round_note(r, status, -1, SS_PHASE_START);
 }
 
 void ss_rounds_abandon(struct ss_rounds *r, int status)
@@ -39,7 +39,7 @@ void ss_rounds_abandon(struct ss_rounds *r, int status)
     int peer = ss_rounds_waits_for(r, &phase);
 
     ss_round_note(r, status, peer, phase);
-    if (r->stage == SS_ROUND_RECIPE || r->stage == SS_ROUND_DRAIN) {
+    if (r->stage == SS_ROUND_ALGORITHM || r->stage == SS_ROUND_DRAIN) {
         ss_exchange_cancel(&r->c.x);
         if (r->member)
             ss_member_return(r, r->member);
@@ -48,7 +48,7 @@ void ss_rounds_abandon(struct ss_rounds *r, int status)
         ss_member_return(r, r->caller);
     }
     r->claims = false;
-    ss_activation_close(&r->activation);
+    ss_start_exchange_close(&r->start);
     ss_round_spans_over(r, false);
     r->stage = SS_ROUND_ABANDONED;
 }
@@ -64,8 +64,8 @@ int ss_rounds_waits_for(const struct ss_rounds *r, enum ss_phase *phase)
 {
     int peer = -1;
 
-    *phase = SS_PHASE_ACTIVATE;
-    if (r->stage == SS_ROUND_RECIPE || r->stage == SS_ROUND_DRAIN)
+    *phase = SS_PHASE_START;
+    if (r->stage == SS_ROUND_ALGORITHM || r->stage == SS_ROUND_DRAIN)
         *phase = ss_exchange_waiting(&r->c.x, &peer);
     return peer;
 }
@@ -117,11 +117,11 @@ static bool step_drain(struct ss_rounds *r)
     return true;
 }
 
-static bool step_recipe(struct ss_rounds *r)
+static bool step_algorithm(struct ss_rounds *r)
 {
     struct ss_coll *c = &r->c;
 
-    if (r->s.row->step(c) == SS_OK) {
+    if (r->s.algorithm->step(c) == SS_OK) {
         r->stage = SS_ROUND_DRAIN;
         return true;
     }
@@ -140,13 +140,13 @@ bool ss_rounds_step(struct ss_rounds *r)
     r->c.x.moved = false;
     status = r->t->ops->poll(r->t);
     if (status == SS_OK)
-        status = ss_activation_step(&r->activation);
+        status = ss_start_exchange_step(&r->start);
     if (status != SS_OK)
-        ss_round_note(r, status, -1, SS_PHASE_ACTIVATE);
+        ss_round_note(r, status, -1, SS_PHASE_START);
     while (again) {
-        again = r->stage == SS_ROUND_NONE     ? ss_round_begin(r)
-                : r->stage == SS_ROUND_RECIPE ? step_recipe(r)
-                                              : step_drain(r);
+        again = r->stage == SS_ROUND_NONE        ? ss_round_begin(r)
+                : r->stage == SS_ROUND_ALGORITHM ? step_algorithm(r)
+                                                 : step_drain(r);
         moved = moved || again;
     }
     moved = moved || r->c.x.moved;
@@ -157,12 +157,12 @@ bool ss_rounds_step(struct ss_rounds *r)
 
 bool ss_rounds_under_way(const struct ss_rounds *r)
 {
-    return r->stage == SS_ROUND_RECIPE || r->stage == SS_ROUND_DRAIN;
+    return r->stage == SS_ROUND_ALGORITHM || r->stage == SS_ROUND_DRAIN;
 }
 
-void ss_rounds_hold(struct ss_rounds *r, bool held)
+void ss_rounds_block(struct ss_rounds *r, bool blocked)
 {
-    r->held = held;
+    r->blocked = blocked;
 }
 
 /* ---- calls ---- */
@@ -259,23 +259,23 @@ struct ss_rounds *ss_rounds_create(struct ss_transport *t,
     r->s = *settings;
     r->mem = mem;
     r->failed_peer = -1;
-    r->failed_phase = SS_PHASE_ACTIVATE;
+    r->failed_phase = SS_PHASE_START;
     r->c.x.t = t; /* for the spans before the first round */
-    ss_activation_open(&r->activation, t);
+    ss_start_exchange_open(&r->start, t);
     return r;
 }
 
 bool ss_rounds_settled(const struct ss_rounds *r)
 {
     return r->stage == SS_ROUND_ABANDONED || r->status < 0 ||
-           (r->stage == SS_ROUND_NONE && ss_activation_settled(&r->activation));
+           (r->stage == SS_ROUND_NONE && ss_start_exchange_settled(&r->start));
 }
 
 void ss_rounds_pause(struct ss_rounds *r)
 {
     ss_round_spans_over(r, false);
     if (ss_rounds_settled(r))
-        ss_activation_pause(&r->activation);
+        ss_start_exchange_pause(&r->start);
 }
 
 void ss_rounds_close(struct ss_rounds *r)
@@ -309,7 +309,7 @@ struct ss_rounds_stats ss_rounds_seen(const struct ss_rounds *r)
 
 uint64_t ss_rounds_not_asked_for(const struct ss_rounds *r)
 {
-    const struct ss_activation_message *seen = ss_activation_seen(&r->activation);
+    const struct ss_start_message *seen = ss_start_exchange_seen(&r->start);
     uint64_t count = seen && seen->words[0] != 0 ? 1 : 0;
 
     if (ss_rounds_under_way(r) && !r->direct)

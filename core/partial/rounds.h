@@ -4,18 +4,18 @@
  *
  * The partial calls of a communicator are its rounds: call t of every rank returns the result of
  * round t, with the same bits on all ranks. A rank is *in* round t if its call was made before it
- * handled the activation of t (core/net/activation.h). Such a rank contributes the largest entries
+ * handled the start of t (core/net/start_exchange.h). Such a rank contributes the largest entries
  * of gradient + residual, as in an ordinary call. A rank that is not in contributes the largest
  * entries of its residual if a gradient has come late since its last contribution, otherwise an
  * empty stream. When the gradient of its call t comes, it joins the residual, once. Results that
  * came before their call wait in a queue of sparse streams. The algorithm is an ordinary one that
- * needs no agreement beforehand.
+ * needs no exchange beforehand.
  *
  * A round waits for ever only if a synchronous allreduce would. A rank takes part in round t
  * without its call t if its queue has room for the result: at most `staleness` results of a tensor,
  * memory permitting. Otherwise it takes part once the call is made. A round thus waits at most for
  * a rank's call t, for which a synchronous call t waits on every rank. A round that can take place
- * does: the rank that starts it has made the call, and its activation reaches every rank.
+ * does: the rank that starts it has made the call, and its start reaches every rank.
  *
  * Tensors that follow each other make a step, which ends when one of them comes again. If a rank is
  * in for the first tensor of a step, it takes part in the others once their calls are made;
@@ -40,7 +40,7 @@ struct ss_rounds_settings {
     uint64_t seed;               /* seed of the lot; equal on all ranks, like the other settings */
     enum ss_coding coding;       /* coding of streams */
     struct ss_rounding rounding; /* rounding of values, if there is memory for the errors */
-    const struct ss_row *row;    /* SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */
+    const struct ss_algorithm_def *algorithm; /* SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */
     /* Address of the trace, read when each round begins; NULL: none. */
     struct ss_trace *const *trace;
     const char *name; /* name of the communicator, for the trace */
@@ -119,8 +119,8 @@ bool ss_rounds_step(struct ss_rounds *r);
 /* Returns true if a round is in progress. */
 bool ss_rounds_under_way(const struct ss_rounds *r);
 
-/* Holds the rounds: this rank begins none while an ordinary call uses the residuals. */
-void ss_rounds_hold(struct ss_rounds *r, bool held);
+/* Blocks the rounds: this rank begins none while an ordinary call uses the residuals. */
+void ss_rounds_block(struct ss_rounds *r, bool blocked);
 
 /* Fails this rank, after an error elsewhere. */
 void ss_rounds_fail(struct ss_rounds *r, int status);

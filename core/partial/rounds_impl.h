@@ -2,7 +2,7 @@
 #ifndef CORE_PARTIAL_ROUNDS_IMPL_H
 #define CORE_PARTIAL_ROUNDS_IMPL_H
 
-#include "core/net/activation.h"
+#include "core/net/start_exchange.h"
 #include "core/partial/rounds.h"
 #include "core/plan/plan.h"
 
@@ -39,19 +39,19 @@ struct ss_member {
     uint64_t first, queued;
 };
 
-enum ss_round_stage { SS_ROUND_NONE, SS_ROUND_RECIPE, SS_ROUND_DRAIN, SS_ROUND_ABANDONED };
+enum ss_round_stage { SS_ROUND_NONE, SS_ROUND_ALGORITHM, SS_ROUND_DRAIN, SS_ROUND_ABANDONED };
 
 struct ss_rounds {
     struct ss_transport *t;
     struct ss_rounds_settings s;
     struct ss_mem *mem;
     struct ss_mem promised; /* without a limit: for memory that was reserved before */
-    struct ss_activation activation;
+    struct ss_start_exchange start;
     struct ss_member *members;
     struct ss_rounds_stats stats;
 
     enum ss_round_stage stage;
-    bool held;
+    bool blocked;
     int status;     /* status of this rank; the next fields say where it failed */
     bool announced; /* all ranks know of the failure */
     int failed_peer;
@@ -143,6 +143,6 @@ void ss_round_spans_asked(struct ss_rounds *r, bool own);
 /* Records a step, if the round has a lane. */
 void ss_round_spans_stepped(struct ss_rounds *r, bool moved);
 /* Ends the round's spans, if it has a lane. */
-void ss_round_spans_over(struct ss_rounds *r, bool took_place);
+void ss_round_spans_over(struct ss_rounds *r, bool happened);
 
 #endif

@@ -139,7 +139,7 @@ void ss_calibrate_start(struct ss_calibrate *s, struct ss_transport *t,
     const int next = (at + 1) % size, previous = (at + size - 1) % size;
 
     *s = (struct ss_calibrate){.size = SHORT,
-                               .vote.meetings.t = t,
+                               .vote.exchange.t = t,
                                .next = layout ? layout->around[next] : next,
                                .previous = layout ? layout->around[previous] : previous};
 }

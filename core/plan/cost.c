@@ -57,7 +57,7 @@ double ss_cost_cross(const struct ss_shape *s, double bytes)
     return s->backend.cross * bytes + s->backend.wait;
 }
 
-double ss_cost_harvest(const struct ss_shape *s, double nnz, double part_n)
+double ss_cost_compact(const struct ss_shape *s, double nnz, double part_n)
 {
     double seconds = s->scan * part_n + ss_cost_leave(s, nnz);
 

@@ -43,7 +43,7 @@ double ss_cost_put(const struct ss_shape *s, double nnz);
 double ss_cost_cross(const struct ss_shape *s, double bytes);
 
 /* Returns the seconds to turn the entries of a reduced part of part_n elements into messages. */
-double ss_cost_harvest(const struct ss_shape *s, double nnz, double part_n);
+double ss_cost_compact(const struct ss_shape *s, double nnz, double part_n);
 
 /* Returns the seconds to round `out` values and decode `in` values on the host. */
 double ss_cost_rounding(const struct ss_shape *s, enum ss_values values, double out, double in);
@@ -79,7 +79,7 @@ struct ss_estimate ss_cost_split(const struct ss_shape *s);
 /* Returns the bytes of the own stream, and slack for headers. */
 double ss_memory_own(const struct ss_shape *s);
 /* Returns the bytes of rounding errors: of the own stream, and of a reduced part of `reduced`
- * entries that travels as `values`. If `global`, includes a mark for each claim. */
+ * entries that travels as `values`. If `global`, includes a byte for each claim. */
 double ss_memory_claims(const struct ss_shape *s, enum ss_values values, double reduced,
                         bool global);
 /* Returns the most entries of a reduced part. */

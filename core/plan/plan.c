@@ -1,4 +1,4 @@
-/* The cost model: the formula of an algorithm's row, and the costs of every call. */
+/* The cost model: the formula of an algorithm's definition, and the costs of every call. */
 #include "core/plan/plan.h"
 
 #include "core/plan/cost.h"
@@ -78,19 +78,19 @@ double ss_plan_own(uint64_t n, enum ss_type type, uint64_t nnz)
 
 double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
 {
-    const struct ss_row *row = s->rows[algorithm];
+    const struct ss_algorithm_def *def = s->algorithms[algorithm];
 
-    return row && row->memory ? row->memory(s) : 0;
+    return def && def->memory ? def->memory(s) : 0;
 }
 
 /* Returns the bytes that stay inside the host. In an algorithm of one level they are the share of
  * the peers that are on it. */
-static double inside(const struct ss_shape *s, const struct ss_row *row,
+static double inside(const struct ss_shape *s, const struct ss_algorithm_def *def,
                      const struct ss_estimate *e)
 {
     const struct ss_layout *l = s->layout;
 
-    if (row->deep || !row->step || !ss_layout_is_deep(l))
+    if (def->deep || !def->step || !ss_layout_is_deep(l))
         return e->inside;
     return e->bytes * (l->most - 1) / (l->size - 1);
 }
@@ -101,15 +101,15 @@ bool ss_plan_predict(const struct ss_shape *s, const struct ss_history *h, struc
 
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
         enum ss_algorithm algorithm = (enum ss_algorithm)a;
-        const struct ss_row *row = s->rows[a];
-        if (!row || (row->global && !s->topk) || (row->deep && !s->deep) ||
-            (s->aggregated && !row->deep && a != SS_DENSE)) {
+        const struct ss_algorithm_def *def = s->algorithms[a];
+        if (!def || (def->global && !s->topk) || (def->deep && !s->deep) ||
+            (s->aggregated && !def->deep && a != SS_DENSE)) {
             plan->seconds[a] = -1;
             continue;
         }
-        struct ss_estimate e = row->cost(s, h);
+        struct ss_estimate e = def->cost(s, h);
         plan->bytes[a] = e.bytes;
-        plan->inside[a] = inside(s, row, &e);
+        plan->inside[a] = inside(s, def, &e);
         plan->seconds[a] = total(s, &e, algorithm);
         if (a != SS_DENSE && ss_plan_memory(s, algorithm) > (double)s->memory_min) {
             if (excluded == 0 || plan->seconds[a] < excluded)

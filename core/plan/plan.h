@@ -24,11 +24,11 @@ struct ss_history {
     unsigned skip;                 /* calls still to go native without a vote */
 };
 
-struct ss_row;
+struct ss_algorithm_def;
 
 /* The inputs of a plan. */
 struct ss_shape {
-    const struct ss_row *const *rows; /* rows of the kind, by algorithm; NULL: not served */
+    const struct ss_algorithm_def *const *algorithms; /* by algorithm; NULL: not served */
     enum ss_kind kind;
     uint64_t n;
     uint64_t part_n; /* elements of the largest part; not for the allreduce */
@@ -70,16 +70,16 @@ struct ss_estimate {
                        algorithms of one level */
 };
 
-/* Descriptor of an algorithm, defined beside its step. */
+/* Definition of an algorithm, written beside its step. */
 struct ss_coll;
-struct ss_row {
+struct ss_algorithm_def {
     const char *source; /* paper, section */
     bool global;        /* keeps the largest entries of all ranks only: needs MODE=topk */
     /* if values are not rounded, an element of the result has the same bits for any n and any other
      * elements */
     bool elementwise;
-    bool stays; /* the own stream may stay in the backend and be encoded there */
-    bool deep;  /* acts on two levels (struct ss_shape, deep) */
+    bool in_backend; /* the own stream may stay in the backend and be encoded there */
+    bool deep;       /* acts on two levels (struct ss_shape, deep) */
     struct ss_estimate (*cost)(const struct ss_shape *shape, const struct ss_history *history);
     /* Returns the most work space of any rank in bytes. */
     double (*memory)(const struct ss_shape *shape);

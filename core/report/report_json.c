@@ -425,7 +425,7 @@ static void write_series(struct ss_json *j, const struct ss_series *s)
     ss_json_close(j);
 }
 
-static void write_place(struct ss_json *j, const struct ss_tensor_record *r)
+static void write_position(struct ss_json *j, const struct ss_tensor_record *r)
 {
     ss_json_text(j, "communicator", r->comm);
     ss_json_integer(j, "ranks", r->size);
@@ -480,7 +480,7 @@ static void write_tensors(struct ss_json *j, const struct ss_stats *stats)
     for (const struct ss_tensor_record *r = stats->tensors; r; r = r->next) {
         ss_json_object(j, NULL);
         ss_json_count(j, "tensor", ++number);
-        write_place(j, r);
+        write_position(j, r);
         write_fate(j, r);
         ss_json_count(j, "decided_at", r->decided_at);
         write_guard(j, r);

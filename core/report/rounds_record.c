@@ -65,6 +65,6 @@ void ss_rounds_synchronous(struct ss_rounds_record *r, const struct ss_synchrono
         r->synchronous[i].calls = calls;
         return;
     }
-    r->synchronous_sites = SS_SYNCHRONOUS; /* the rest */
+    r->synchronous_sites = SS_SYNCHRONOUS; /* all others */
     r->synchronous[SS_SYNCHRONOUS - 1].calls += call->calls;
 }

@@ -120,7 +120,7 @@ struct ss_rounds_record {
 /* Merged calls of this rank, over all communicators; `groups` to `alone` are of the last plan. */
 struct ss_merged_record {
     bool on;                    /* MERGE */
-    uint64_t votes, calls;      /* joint votes, and calls that they agreed on */
+    uint64_t votes, calls;      /* group votes, and calls that they agreed on */
     uint64_t exchanges, merged; /* exchanges of several calls, and calls in them */
     uint64_t held;              /* votes cast because no further call came for a while */
     uint64_t groups, planned;   /* groups that are planned, 0: none; for so many calls of a step */
@@ -195,7 +195,7 @@ void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner);
  * buffer or communicator, or as nonblocking calls that are not taken over. */
 uint64_t ss_stats_eligible(struct ss_stats *stats);
 
-/* Returns whether an eligible call behind a first contact has ended. */
+/* Returns whether an eligible call after a first exchange has ended. */
 bool ss_stats_decided(struct ss_stats *stats);
 
 /* Adds a call of `count` > 0 elements that would be served if MIN_COUNT were lower, with the bytes

@@ -26,7 +26,7 @@ struct ss_tensor_record {
     double off_sum;           /* |selected - k| / k on this rank */
     uint64_t global_calls;    /* calls among these by oktopk or gtopk */
     double global_off_sum;    /* |size of the global set - k| / k over global_calls */
-    bool by_host;             /* the residual is its host's (struct ss_hold) */
+    bool by_host;             /* the residual is its host's (struct ss_residual_range) */
     double residual_norm;     /* now; 0 without a residual */
     uint64_t late;            /* late gradients of which nothing has been sent */
     double input_norm;        /* of the last input sent as top-k, 0 before it */

@@ -125,7 +125,7 @@ static size_t search(struct buckets *b, const struct range *bucket)
     const size_t size = ss_type_size(b->type);
     struct range whole = *bucket;
     struct ss_exact exact;
-    struct ss_selection first, rest;
+    struct ss_selection first, others;
 
     if (whole.r)
         whole.g = NULL; /* since the first pass r holds the sum of both */
@@ -140,8 +140,8 @@ static size_t search(struct buckets *b, const struct range *bucket)
     char *r = whole.r ? whole.r + n * size : NULL;
     b->selectors->select(b->type, g, r, whole.n - n, whole.base + (uint32_t)n, exact.threshold + 1,
                          whole.idx + first.claimed, whole.val + first.claimed * size,
-                         b->k - first.claimed, &rest);
-    return first.claimed + rest.claimed;
+                         b->k - first.claimed, &others);
+    return first.claimed + others.claimed;
 }
 
 /* Returns the k-th largest of `count` > k collected entries, which all reach `low`. The kth of the

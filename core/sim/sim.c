@@ -55,8 +55,8 @@ struct ss_sim {
     double lag; /* seconds that an idle link saves up */
     bool hosts; /* several ranks share a host */
     double alpha_inside, beta_inside;
-    double compute; /* seconds that pass for each second of processor time */
-    double mark;    /* processor time that has been accounted for */
+    double compute;   /* seconds that pass for each second of processor time */
+    double accounted; /* processor time that has been accounted for */
     struct ss_cores cores;
     uint64_t random; /* state of the random numbers, 0: by the clock */
     struct ss_sim_fault fault;
@@ -90,7 +90,7 @@ static void forget_event(struct sim_rank *rank)
 }
 
 /* Updates the rank's key after its clock or its ability to step has changed. */
-static void place_rank(struct sim_rank *rank)
+static void file_rank(struct sim_rank *rank)
 {
     bool out = rank->finished || rank->stuck;
 
@@ -116,14 +116,14 @@ static void computed(struct sim_rank *rank)
     struct ss_sim *sim = rank->sim;
 
     if (sim->compute > 0)
-        compute(rank, sim->compute * (processor_time() - sim->mark));
+        compute(rank, sim->compute * (processor_time() - sim->accounted));
 }
 
 /* Ends a stretch of the simulator's own work. */
 static void computes_on(struct ss_sim *sim)
 {
     if (sim->compute > 0)
-        sim->mark = processor_time();
+        sim->accounted = processor_time();
 }
 
 static struct ss_mail *new_message(struct sim_rank *self, const void *buf, size_t len, bool damaged)
@@ -274,7 +274,7 @@ static void wake(struct sim_rank *rank, double time)
         rank->clock = time;
     rank->stuck = false;
     rank->idle = 0;
-    place_rank(rank);
+    file_rank(rank);
 }
 
 static void complete(struct sim_rank *self, struct posted **link, struct ss_mail **mlink)
@@ -522,7 +522,7 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
             wake_all(sim);
         else
             rank->idle = 0;
-        place_rank(rank);
+        file_rank(rank);
     }
     return left == 0;
 }
@@ -622,5 +622,5 @@ void ss_sim_set_fault(struct ss_sim *sim, struct ss_sim_fault fault)
 void ss_sim_compute(struct ss_sim *sim, int rank, double seconds)
 {
     compute(&sim->ranks[rank], seconds);
-    place_rank(&sim->ranks[rank]);
+    file_rank(&sim->ranks[rank]);
 }

@@ -2,8 +2,8 @@
  * cancellation. */
 #include "core/stream/exchange.h"
 
-#include "core/stream/agreement.h"
 #include "core/stream/in.h"
+#include "core/stream/word_exchange.h"
 
 /* Returns the rank in the communicator of a peer of the open streams. */
 static int rank_of(const struct ss_exchange *x, int peer)
@@ -143,8 +143,8 @@ void ss_exchange_cancel(struct ss_exchange *x)
         for (int i = 0; i < SS_RECV_WINDOW; i++)
             cancel(x, &in->peers[i].request);
     x->open = NULL;
-    if (x->agreement)
-        ss_agree_cancel(x, x->agreement);
+    if (x->words)
+        ss_word_exchange_cancel(x, x->words);
 }
 
 enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer)
@@ -159,9 +159,9 @@ enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer)
                 *peer = rank_of(x, in->peers[i].rank);
                 return (enum ss_phase)in->phase;
             }
-    if (x->agreement && ss_agree_waiting(x->agreement) >= 0) {
-        *peer = rank_of(x, ss_agree_waiting(x->agreement));
-        return SS_PHASE_AGREE;
+    if (x->words && ss_word_exchange_waiting(x->words) >= 0) {
+        *peer = rank_of(x, ss_word_exchange_waiting(x->words));
+        return SS_PHASE_WORDS;
     }
     for (int i = 0; i < SS_SEND_SLOTS; i++)
         if (x->slots[i].request.active)

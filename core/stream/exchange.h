@@ -10,7 +10,7 @@
 #include "core/stream/work.h"
 #include "core/wire/wire.h"
 
-struct ss_agree;
+struct ss_word_exchange;
 struct ss_in;
 
 /* Most sends in flight, a slot each, and most ranks that a rank receives from at once. A slot holds
@@ -49,8 +49,8 @@ struct ss_exchange {
     int failed_peer;
     enum ss_phase failed_phase;
 
-    struct ss_in *open;         /* incoming streams that are not finished */
-    struct ss_agree *agreement; /* agreement in progress, or NULL */
+    struct ss_in *open;             /* incoming streams that are not finished */
+    struct ss_word_exchange *words; /* word exchange in progress, or NULL */
     struct ss_send_slot slots[SS_SEND_SLOTS];
     size_t arena_used; /* bytes of work->arena that hold messages */
     uint64_t bytes_sent;
@@ -65,7 +65,7 @@ struct ss_stream {
     void *val;
     size_t nnz;
     size_t capacity;
-    bool stays;      /* idx and val are in the backend */
+    bool in_backend; /* idx and val are in the backend */
     uint64_t lo, hi; /* range of all indices */
 };
 

@@ -144,7 +144,7 @@ static uint32_t last_index(const struct ss_chunk *chunk)
 
 /* Returns true if a received value is not finite. Inputs that are not finite make a call native, so
  * that a sum has overflowed. Allgathers move integers. */
-static bool is_doubtful(const struct ss_exchange *x, const struct ss_chunk *chunk)
+static bool is_not_finite(const struct ss_exchange *x, const struct ss_chunk *chunk)
 {
     struct ss_scan seen;
 
@@ -184,7 +184,7 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     if (chunk.nnz > 0)
         p->from = last_index(&chunk) + 1;
     coded.sender = p->rank;
-    ss_exchange_all(x)->doubts += is_doubtful(x, &chunk);
+    ss_exchange_all(x)->not_finite += is_not_finite(x, &chunk);
 
     if (chunk.last) {
         finish_peer(in, p);

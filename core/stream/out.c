@@ -26,9 +26,9 @@ static void out_start(struct ss_out *o, enum ss_phase phase, unsigned round, int
 void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
                    int dst, int ndst)
 {
-    *o = (struct ss_out){.idx = s.idx, .val = s.val, .nnz = s.nnz, .stays = s.stays};
+    *o = (struct ss_out){.idx = s.idx, .val = s.val, .nnz = s.nnz, .in_backend = s.in_backend};
     out_start(o, phase, round, dst, ndst);
-    o->ahead = o->stays && !o->done;
+    o->ahead = o->in_backend && !o->done;
 }
 
 void ss_out_messages(struct ss_out *o, size_t begin, size_t end, enum ss_phase phase,
@@ -63,11 +63,14 @@ void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error)
     o->error = error;
 }
 
-void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, uint64_t n,
+void ss_out_elements(struct ss_out *o, void *val, bool dense_in_backend, uint64_t first, uint64_t n,
                      enum ss_phase phase, unsigned round, int dst, int ndst)
 {
-    *o = (struct ss_out){
-        .dense = true, .placed = placed, .val = val, .nnz = (size_t)n, .first = (uint32_t)first};
+    *o = (struct ss_out){.dense = true,
+                         .dense_in_backend = dense_in_backend,
+                         .val = val,
+                         .nnz = (size_t)n,
+                         .first = (uint32_t)first};
     out_start(o, phase, round, dst, ndst);
 }
 
@@ -83,7 +86,7 @@ static bool opened(struct ss_exchange *x, struct ss_out *o)
 {
     unsigned char *from = o->val + o->pos * x->esize;
 
-    if (!o->placed)
+    if (!o->dense_in_backend)
         return true;
     if (!o->opened)
         x->ticket = x->backend->ops->open(x->backend, x->type, from, next_entries(o),
@@ -105,7 +108,7 @@ static int encode_next(struct ss_exchange *x, struct ss_out *o)
         return SS_PENDING;
     if (x->failed < 0)
         return SS_OK;
-    unsigned char *val = o->placed ? o->opened : from;
+    unsigned char *val = o->dense_in_backend ? o->opened : from;
     struct ss_wire_rounding rounding = {.how = o->rounding,
                                         .val = val,
                                         .error = o->error ? o->error + o->pos * x->esize : NULL,
@@ -120,7 +123,7 @@ static int encode_next(struct ss_exchange *x, struct ss_out *o)
             ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries, last, round);
     else
         o->len = ss_wire_encode(msg, &key, x->coding, o->idx + o->pos, val, entries, last, round);
-    if (o->placed)
+    if (o->dense_in_backend)
         x->backend->ops->close(x->backend, x->type, from, entries, val);
     o->opened = NULL;
     o->msg = msg;
@@ -171,7 +174,7 @@ static bool ahead_there(struct ss_exchange *x, struct ss_out *o)
 
 bool ss_out_ahead(struct ss_exchange *x, struct ss_out *o)
 {
-    if (o->ahead && o->stays && x->failed == 0)
+    if (o->ahead && o->in_backend && x->failed == 0)
         return ahead_there(x, o);
     while (o->ahead && x->failed == 0) {
         if (encode_next(x, o) == SS_PENDING)

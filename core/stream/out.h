@@ -10,9 +10,9 @@
  * ranks at once, the slots would fill with messages to ranks that do not receive yet. */
 struct ss_out {
     bool dense;
-    bool placed; /* dense: val is in the backend */
-    bool stays;  /* sparse: idx, val and error are in the backend, which encodes them */
-    bool asked;  /* stays: the backend is encoding */
+    bool dense_in_backend; /* dense: val is in the backend */
+    bool in_backend;       /* sparse: idx, val and error are in the backend, which encodes them */
+    bool asked;            /* the backend is encoding */
     struct ss_part part;
     size_t end;
     const uint32_t *idx;
@@ -30,7 +30,7 @@ struct ss_out {
     int group_end;
     int next;        /* next receiver of the current chunk */
     int erred;       /* receiver that got an error header when its send was refused, -1: none */
-    void *opened;    /* placed: host copy of the next chunk's elements; NULL: not requested */
+    void *opened;    /* host copy of the next dense chunk; NULL: not requested */
     const void *msg; /* current chunk, NULL: none */
     size_t len;
     bool last;
@@ -58,8 +58,9 @@ void ss_out_messages(struct ss_out *o, size_t begin, size_t end, enum ss_phase p
 void ss_out_encode_parts(struct ss_exchange *x, const struct ss_stream *s,
                          const struct ss_rounding *how, void *error, enum ss_phase phase,
                          const struct ss_part *parts, size_t count, size_t *ends);
-/* Starts sending n elements at val as first, first + 1, ... If `placed`, val is in the backend. */
-void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, uint64_t n,
+/* Starts sending n elements at val as first, first + 1, ... If `dense_in_backend`, val is in the
+ * backend. */
+void ss_out_elements(struct ss_out *o, void *val, bool dense_in_backend, uint64_t first, uint64_t n,
                      enum ss_phase phase, unsigned round, int dst, int ndst);
 
 /* Rounds values of `o`, just started, in place while they are encoded. Writes the rounding errors

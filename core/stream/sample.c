@@ -11,5 +11,5 @@ int ss_sample_reserve(struct ss_exchange *x, struct ss_sample *s, size_t runs, s
 void ss_sample_take(struct ss_exchange *x, struct ss_sample *s, const void *v, size_t count)
 {
     x->ticket =
-        x->backend->ops->runs(x->backend, x->type, v, ss_sample_places(s), count, s->values.data);
+        x->backend->ops->runs(x->backend, x->type, v, ss_sample_list(s), count, s->values.data);
 }

@@ -9,7 +9,7 @@ int ss_sample_reserve(struct ss_exchange *x, struct ss_sample *s, size_t runs, s
 /* Starts reading the first `count` runs from v, under x->ticket. */
 void ss_sample_take(struct ss_exchange *x, struct ss_sample *s, const void *v, size_t count);
 
-static inline struct ss_run *ss_sample_places(const struct ss_sample *s)
+static inline struct ss_run *ss_sample_list(const struct ss_sample *s)
 {
     return s->runs.data;
 }

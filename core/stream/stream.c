@@ -80,6 +80,6 @@ int ss_stream_reserve_own(struct ss_exchange *x, struct ss_stream *own, size_t e
     own->idx = w->own_idx.data;
     own->val = w->own_val.data;
     own->capacity = entries;
-    own->stays = false;
+    own->in_backend = false;
     return SS_OK;
 }

@@ -11,7 +11,7 @@ size_t ss_work_kept(const struct ss_work *w)
 
     for (int i = 0; i < SS_STREAMS; i++)
         streams += w->idx[i].size + w->val[i].size;
-    return streams + w->arena.size + w->own_error.size + w->marks.size + w->part_error.size;
+    return streams + w->arena.size + w->own_error.size + w->in_global.size + w->part_error.size;
 }
 
 void ss_work_drop(struct ss_work *w)
@@ -22,7 +22,7 @@ void ss_work_drop(struct ss_work *w)
     }
     ss_buf_free(&w->arena);
     ss_buf_free(&w->own_error);
-    ss_buf_free(&w->marks);
+    ss_buf_free(&w->in_global);
     ss_buf_free(&w->part_error);
 }
 

@@ -34,9 +34,9 @@ struct ss_work {
     struct ss_buf values;    /* decoded values of one chunk */
     struct ss_buf staging;   /* elements of one chunk of a remote backend */
     struct ss_buf own_error; /* top-k: see struct ss_claims */
-    struct ss_buf marks;
+    struct ss_buf in_global;
     struct ss_buf part_error;
-    struct ss_buf agree;        /* messages of small agreements (core/stream/agreement.h) */
+    struct ss_buf words;        /* messages of word exchanges (core/stream/word_exchange.h) */
     struct ss_buf sketch;       /* sketch of the input, for GUARD */
     struct ss_buf keep;         /* elements that a rule keeps */
     struct ss_buf host_sum;     /* sum of the host's inputs, as far as this rank owns slices */

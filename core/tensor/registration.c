@@ -66,14 +66,12 @@ static void admit(struct ss_tensor *t)
     }
 }
 
-struct ss_sequence_rule ss_tensors_rule(const struct ss_tensors *ts,
-                                        const struct ss_tensor_call *call)
+struct ss_call_rule ss_tensors_rule(const struct ss_tensors *ts, const struct ss_tensor_call *call)
 {
     const struct ss_rule_subject by_count = {.count = call->n, .type = call->type};
     const struct ss_rule_subject *subject = call->subject ? call->subject : &by_count;
     const struct ss_rule *rule;
-    struct ss_sequence_rule of = {.excluded =
-                                      ss_rules_match(ts->settings->exclude, subject) != NULL};
+    struct ss_call_rule of = {.excluded = ss_rules_match(ts->settings->exclude, subject) != NULL};
 
     if (of.excluded || !ss_type_is_float(call->type) || call->op != SS_SUM ||
         !(rule = ss_rules_match(ts->settings->include, subject)))

@@ -9,14 +9,14 @@
 /* Returns the bytes of a residual: one element if this rank holds none, so that it is there. */
 static size_t bytes_of(const struct ss_tensor *t)
 {
-    return (size_t)(t->hold.n > 0 ? t->hold.n : 1) * ss_type_size(t->type);
+    return (size_t)(t->range.n > 0 ? t->range.n : 1) * ss_type_size(t->type);
 }
 
 void *ss_residual_at(struct ss_tensor *t, uint64_t first)
 {
     char *values = t->residual.values.data;
 
-    return values ? values + (size_t)(first - t->hold.first) * ss_type_size(t->type) : NULL;
+    return values ? values + (size_t)(first - t->range.first) * ss_type_size(t->type) : NULL;
 }
 
 const void *ss_residual_values(const struct ss_tensor *t)
@@ -30,14 +30,14 @@ static int read_held(const struct ss_tensor *t, void *to)
     struct ss_backend *p = t->residual.backend;
 
     return ss_backend_wait(
-        p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->hold.n, to));
+        p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->range.n, to));
 }
 
 int ss_residual_read(const struct ss_tensor *t, void *to)
 {
-    const size_t esize = ss_type_size(t->type), first = (size_t)t->hold.first * esize;
+    const size_t esize = ss_type_size(t->type), first = (size_t)t->range.first * esize;
 
-    if (t->hold.n < t->n)
+    if (t->range.n < t->n)
         memset(to, 0, (size_t)t->n * esize);
     return read_held(t, (char *)to + first);
 }
@@ -65,7 +65,7 @@ void ss_residual_drop(struct ss_tensor *t)
 void ss_residual_clear(struct ss_tensor *t)
 {
     t->residual.backend->ops->clear(t->residual.backend, t->type, t->residual.values.data,
-                                    (size_t)t->hold.n);
+                                    (size_t)t->range.n);
     t->residual.square = 0;
 }
 
@@ -73,7 +73,7 @@ ss_ticket ss_residual_measure(const struct ss_tensor *t, double *square)
 {
     struct ss_backend *p = t->residual.backend;
 
-    return p->ops->square(p, t->type, t->residual.values.data, (size_t)t->hold.n, square);
+    return p->ops->square(p, t->type, t->residual.values.data, (size_t)t->range.n, square);
 }
 
 void ss_residual_measured(struct ss_tensor *t, double square)
@@ -106,7 +106,7 @@ void ss_residual_claimed(struct ss_tensor *t, double square)
 void ss_residual_add(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count)
 {
     t->residual.backend->ops->add_at(t->residual.backend, t->type, t->residual.values.data,
-                                     (uint32_t)t->hold.first, idx, val, count);
+                                     (uint32_t)t->range.first, idx, val, count);
 }
 
 void ss_residual_return(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count)
@@ -123,15 +123,15 @@ void ss_residual_add_dense(struct ss_tensor *t, uint64_t first, const void *val,
 
 void ss_residual_join(const struct ss_tensor *t, const void *in, void *out, double share)
 {
-    const size_t esize = ss_type_size(t->type), first = (size_t)t->hold.first * esize,
-                 held = (size_t)t->hold.n * esize, end = first + held;
+    const size_t esize = ss_type_size(t->type), first = (size_t)t->range.first * esize,
+                 held = (size_t)t->range.n * esize, end = first + held;
 
-    if (in != out && t->hold.by_host) {
+    if (in != out && t->range.by_host) {
         memcpy(out, in, first);
         memcpy((char *)out + end, (const char *)in + end, (size_t)t->n * esize - end);
     }
     t->residual.backend->ops->join(t->residual.backend, t->type, (const char *)in + first,
-                                   t->residual.values.data, (char *)out + first, (size_t)t->hold.n,
+                                   t->residual.values.data, (char *)out + first, (size_t)t->range.n,
                                    share);
 }
 
@@ -144,7 +144,7 @@ void ss_residual_leave(struct ss_tensor *t, double share)
         return;
     }
     t->residual.backend->ops->leave(t->residual.backend, t->type, t->residual.values.data,
-                                    (size_t)t->hold.n, share);
+                                    (size_t)t->range.n, share);
     t->residual.square *= left * left;
 }
 
@@ -153,7 +153,7 @@ void ss_residual_scale(struct ss_tensor *t, double factor)
     if (!ss_residual_there(t))
         return;
     t->residual.backend->ops->scale(t->residual.backend, t->type, t->residual.values.data,
-                                    (size_t)t->hold.n, factor);
+                                    (size_t)t->range.n, factor);
     t->residual.square *= factor * factor;
     ss_threshold_scale(&t->threshold, t->type, factor);
 }
@@ -194,7 +194,7 @@ int ss_residual_move(struct ss_tensor *t, struct ss_backend *to)
         if (status == SS_OK)
             status = to->ops->make(to, t->owner->mem, &moved, bytes);
         if (status == SS_OK) {
-            to->ops->write(to, t->type, moved.data, copy.data, (size_t)t->hold.n);
+            to->ops->write(to, t->type, moved.data, copy.data, (size_t)t->range.n);
             from->ops->drop(from, &t->residual.values);
             t->residual.values = moved;
         }

@@ -12,8 +12,8 @@ static inline bool ss_residual_there(const struct ss_tensor *t)
 {
     return t->residual.values.data != NULL;
 }
-/* All indices are those of the tensor. A residual per host holds a range of them (struct ss_hold);
- * the caller keeps within it.
+/* All indices are those of the tensor. A residual per host holds a range of them (struct
+ * ss_residual_range); the caller keeps within it.
  *
  * Returns the elements from `first` on, NULL if there is no residual. The selection claims from
  * them and then calls ss_residual_claimed. */

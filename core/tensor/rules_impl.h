@@ -16,14 +16,14 @@ struct met {
 };
 
 /* The results of all rules, apart from the rules, which are read without a lock. */
-struct meetings {
+struct all_met {
     pthread_mutex_t lock;
     bool any;
     struct met rule[];
 };
 
 struct ss_rules {
-    struct meetings *met;
+    struct all_met *met;
     struct ss_rule *rule;
     size_t count;
     char *text; /* of all rules, each ended by 0; then their patterns */

@@ -4,7 +4,7 @@
 
 #include "core/tensor/rules_impl.h"
 
-/* A '*' first matches as little as possible; if the rest then fails, one character more. */
+/* A '*' first matches as little as possible; if what follows then fails, one character more. */
 static bool pattern_matches(const char *pattern, const char *text)
 {
     const char *star = NULL, *resume = NULL;

@@ -13,7 +13,7 @@ enum {
     GONE_CALLS = 64,     /* calls of the lane without one of the tensor: it is unused */
     LOOKED_FOR = 256     /* calls of a candidate during which its lane does not back off */
 };
-#define SITES 0x80000000u /* labels of call sites begin here */
+#define SITES 0x80000000u /* rule codes of call sites begin here */
 
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem)
 {
@@ -46,7 +46,7 @@ void ss_tensors_free(struct ss_tensors *ts)
         t = next;
     }
     for (size_t i = 0; i < ts->lane_count; i++)
-        ss_sequences_free(&ts->lanes[i].sequences);
+        ss_lane_rules_free(&ts->lanes[i].rules);
     free(ts->lanes);
     pthread_mutex_destroy(&ts->lock);
     free(ts);
@@ -85,7 +85,7 @@ static struct ss_tensor_lane *lane_at(struct ss_tensors *ts, uint32_t number)
 
 static size_t bucket_of(const struct ss_tensor *t)
 {
-    return ss_mix(ss_mix(t->lane, t->ordinal), t->label) % SS_TENSOR_BUCKETS;
+    return ss_mix(ss_mix(t->lane, t->ordinal), t->rule_code) % SS_TENSOR_BUCKETS;
 }
 
 static struct ss_tensor **link_in(struct ss_tensor **list, const struct ss_tensor *t, size_t offset)
@@ -188,11 +188,11 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
         snprintf(t->symbol, sizeof t->symbol, "%s", subject->symbol);
     insert(t);
     ss_tensor_admit(t, subject);
-    t->hold = (struct ss_hold){.n = t->n};
+    t->range = (struct ss_residual_range){.n = t->n};
     if (call->has_slices && (call->slices.by_host || (t->rule && t->rule->node)) &&
         !(t->rule && t->rule->keep != SS_KEEP_NONE)) {
-        t->hold = call->slices;
-        t->hold.by_host = true;
+        t->range = call->slices;
+        t->range.by_host = true;
     }
     return t;
 }
@@ -203,17 +203,18 @@ static struct ss_tensor *look_up(struct ss_tensors *ts, struct ss_tensor *key)
 
     key->owner = ts;
     t = *bucket(key);
-    while (t && (t->lane != key->lane || t->ordinal != key->ordinal || t->label != key->label))
+    while (t &&
+           (t->lane != key->lane || t->ordinal != key->ordinal || t->rule_code != key->rule_code))
         t = t->chain;
     return t;
 }
 
 bool ss_tensor_lossy(const struct ss_tensor *t)
 {
-    return t->state == SS_TENSOR_REGISTERED && t->placed;
+    return t->state == SS_TENSOR_REGISTERED && t->known;
 }
 
-bool ss_tensors_hold(const struct ss_tensors *ts, uint32_t lane)
+bool ss_tensors_have_residual(const struct ss_tensors *ts, uint32_t lane)
 {
     return lane < ts->lane_count && ts->lanes[lane].residuals > 0;
 }
@@ -230,15 +231,15 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
         gone++;
     }
     if (lane < ts->lane_count) {
-        ss_sequences_free(&ts->lanes[lane].sequences);
+        ss_lane_rules_free(&ts->lanes[lane].rules);
         ts->lanes[lane] = (struct ss_tensor_lane){0};
     }
     pthread_mutex_unlock(&ts->lock);
     return gone;
 }
 
-static bool place(struct ss_tensors *ts, const struct ss_tensor_call *call,
-                  struct ss_standing *where)
+static bool identify(struct ss_tensors *ts, const struct ss_tensor_call *call,
+                     struct ss_call_identity *where)
 {
     const struct ss_identity_call seen = {
         .rule = ss_tensors_rule(ts, call),
@@ -247,27 +248,28 @@ static bool place(struct ss_tensors *ts, const struct ss_tensor_call *call,
         .from = call->from,
     };
 
-    return ss_identity_place(&ts->identity, &ts->lanes[call->lane].sequences, &seen, where);
+    return ss_identity_find(&ts->identity, &ts->lanes[call->lane].rules, &seen, where);
 }
 
-/* Returns the label of a call. Calls that no rule takes are booked by their call sites, which
+/* Returns the rule code of a call. Calls that no rule takes are booked by their call sites, which
  * reports name. */
-static uint32_t label_of(const struct ss_tensor_call *call, const struct ss_standing *where)
+static uint32_t rule_code_of(const struct ss_tensor_call *call,
+                             const struct ss_call_identity *where)
 {
-    return where->label > 0 ? where->label : SITES + (uint32_t)(call->site % SITES);
+    return where->rule_code > 0 ? where->rule_code : SITES + (uint32_t)(call->site % SITES);
 }
 
-/* A call whose place is not known is booked on ordinal 0 of its sequence, and is exact. */
+/* A call whose position is not known is booked on ordinal 0 of its rule, and is exact. */
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call,
                               struct ss_tensor_found *found)
 {
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
 
     found->number = ++ts->calls;
-    if (!lane || !place(ts, call, &found->where))
+    if (!lane || !identify(ts, call, &found->where))
         return NULL;
     lane->calls++;
-    struct ss_tensor key = {.lane = call->lane, .label = label_of(call, &found->where)};
+    struct ss_tensor key = {.lane = call->lane, .rule_code = rule_code_of(call, &found->where)};
     key.ordinal = found->where.known ? found->where.ordinal : 0;
     struct ss_tensor *t = look_up(ts, &key);
     if (!t && !(t = make(ts, call, &key)))
@@ -293,8 +295,8 @@ void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
     pthread_mutex_lock(&ts->lock);
     t->calls++;
     t->buffer = call->address;
-    t->placed = found->where.known;
-    if (t->placed)
+    t->known = found->where.known;
+    if (t->known)
         ss_tensor_identified(t);
     if (t->withdrawn && !t->has_rounds) {
         t->withdrawn = false;

@@ -24,7 +24,7 @@
 #include "core/identity/identity.h"
 #include "core/select/threshold.h"
 #include "core/tensor/named_buffers.h"
-#include "core/tensor/regions.h"
+#include "core/tensor/part_bounds.h"
 #include "core/tensor/rules.h"
 #include "core/tensor/series.h"
 
@@ -65,7 +65,7 @@ struct ss_residual {
 /* The elements whose residual a rank holds. One residual per rank: all elements on each rank. One
  * residual per host: the elements of this rank's slices (core/net/host_layout.h), since the sum of
  * the host's inputs is what is selected from. Fixed when the tensor is made. */
-struct ss_hold {
+struct ss_residual_range {
     bool by_host;
     uint64_t first, n;
 };
@@ -113,16 +113,16 @@ struct ss_tensor {
 
     uint32_t lane;
     uint32_t ordinal;
-    uint32_t label;      /* of its rule or registered buffer (core/identity/identity.h), or of its
+    uint32_t rule_code;  /* of its rule or registered buffer (core/identity/identity.h), or of its
                             call site if no rule takes it */
-    bool placed;         /* its last call is known to be its own, so that it may be lossy */
+    bool known;          /* its last call is known to be its own, so that it may be lossy */
     const void *buffer;  /* receive buffer of its last call */
     char site_name[128]; /* MODULE+OFFSET, "" = unknown */
     char symbol[64];     /* the function there, cut; "" = unknown */
     enum ss_type type;
     enum ss_op op;
     uint64_t n; /* elements */
-    struct ss_hold hold;
+    struct ss_residual_range range;
 
     enum ss_tensor_state state;
     enum ss_tensor_reason reason;
@@ -166,7 +166,7 @@ struct ss_tensor_settings {
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem);
 void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is allowed */
 /* Returns true if a tensor of the lane has a residual. */
-bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
+bool ss_tensors_have_residual(const struct ss_tensors *tensors, uint32_t lane);
 /* Frees all tensors of a lane, residuals included, and returns their number. Call it before the
  * lane's number goes to another lane. */
 size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
@@ -185,13 +185,13 @@ struct ss_tensor_call {
     enum ss_op op;
     uint64_t n;
     const struct ss_rule_subject *subject; /* NULL: by count and type alone */
-    struct ss_hold slices; /* if the residual can be the host's: the elements of this rank; by_host:
-                              it is, whatever the rule says */
+    struct ss_residual_range slices; /* if the residual can be the host's: the elements of this
+                              rank; by_host: it is, whatever the rule says */
     bool has_slices;
 };
 
 struct ss_tensor_found {
-    struct ss_standing where;
+    struct ss_call_identity where;
     uint64_t number; /* of the call among those given to ss_tensor_find, from 1 */
 };
 

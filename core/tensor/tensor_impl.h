@@ -12,7 +12,7 @@ struct ss_tensor_lane {
     uint64_t calls;
     unsigned residuals; /* tensors that have one */
     struct ss_tensor *tensors;
-    struct ss_sequences sequences;
+    struct ss_lane_rules rules;
 };
 
 struct ss_tensors {
@@ -31,8 +31,7 @@ struct ss_tensors {
 };
 
 /* core/tensor/registration.c. Returns the rule of REGISTER for a call. */
-struct ss_sequence_rule ss_tensors_rule(const struct ss_tensors *ts,
-                                        const struct ss_tensor_call *call);
+struct ss_call_rule ss_tensors_rule(const struct ss_tensors *ts, const struct ss_tensor_call *call);
 /* Makes a new tensor a candidate or exact, by REGISTER, EXCLUDE and the application. */
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
 /* Registers a candidate that a rule or the application names: a call is known to be its own. */

@@ -50,8 +50,8 @@ double ss_entries_union(const struct ss_entries *e, int ranks)
     return n - (n - common) * ss_power(1 - own, (uint64_t)ranks);
 }
 
-/* Draws the next place; n if there is none. */
-static uint64_t draw(struct ss_places *p)
+/* Draws the next index; n if there is none. */
+static uint64_t draw(struct ss_draw *p)
 {
     double u = ((double)(hash(p->key, ++p->draws) >> 11) + 0.5) * 0x1p-53;
     double skipped = logarithm(u) / p->log_absent;
@@ -62,26 +62,26 @@ static uint64_t draw(struct ss_places *p)
     return p->at - 1;
 }
 
-static void advance(struct ss_places *p)
+static void advance(struct ss_draw *p)
 {
-    p->place = p->n;
+    p->index = p->n;
     while (p->wanted > 0) {
         uint64_t at = draw(p);
         bool picked = hash(~p->key, p->draws) % p->drawn-- < p->wanted;
         if (picked) {
             p->wanted--;
-            p->place = at;
+            p->index = at;
             return;
         }
     }
 }
 
-/* Starts a subset; six standard deviations more places are drawn than wanted. */
-static void places_start(struct ss_places *p, uint64_t n, uint64_t count, uint64_t key)
+/* Starts a subset; six standard deviations more indices are drawn than wanted. */
+static void draw_start(struct ss_draw *p, uint64_t n, uint64_t count, uint64_t key)
 {
     double drawn = ((double)count + 6 * ss_root((double)count) + 16) / (double)n;
 
-    *p = (struct ss_places){.n = n, .key = key};
+    *p = (struct ss_draw){.n = n, .key = key};
     p->log_absent = drawn < 1 ? logarithm(1 - drawn) : -INFINITY;
     if (count > 0)
         while (draw(p) < n)
@@ -162,37 +162,37 @@ void ss_entries_start(struct ss_entries_cursor *c, const struct ss_entries *e, u
         support_start(c, e, (uint64_t)rank);
         return;
     }
-    places_start(&c->common, e->n, common, c->all);
-    places_start(&c->own, e->n, ss_entries_each(e) - common, c->key);
+    draw_start(&c->common, e->n, common, c->all);
+    draw_start(&c->own, e->n, ss_entries_each(e) - common, c->key);
 }
 
-/* Returns the next place, n if none is left. */
-static uint64_t next_place(struct ss_entries_cursor *c)
+/* Returns the next index, n if none is left. */
+static uint64_t next_index(struct ss_entries_cursor *c)
 {
     if (c->support != SS_SUPPORT_UNIFORM) {
         while (c->at < c->n && !is_entry(c, c->at))
             c->at++;
         return c->at < c->n ? c->at++ : c->n;
     }
-    uint64_t common = c->common.place, own = c->own.place;
-    uint64_t place = common < own ? common : own;
+    uint64_t common = c->common.index, own = c->own.index;
+    uint64_t index = common < own ? common : own;
 
     c->n = c->own.n;
-    if (common == place && place < c->n)
+    if (common == index && index < c->n)
         advance(&c->common);
-    if (own == place && place < c->n)
+    if (own == index && index < c->n)
         advance(&c->own);
-    return place;
+    return index;
 }
 
 bool ss_entries_next(struct ss_entries_cursor *c, uint32_t *idx, float *val)
 {
-    uint64_t place = next_place(c);
+    uint64_t index = next_index(c);
 
-    if (place == c->n)
+    if (index == c->n)
         return false;
-    *idx = (uint32_t)place;
-    *val = (float)(1 + hash(~c->key, place) % SS_ENTRY_MOST);
+    *idx = (uint32_t)index;
+    *val = (float)(1 + hash(~c->key, index) % SS_ENTRY_MOST);
     return true;
 }
 

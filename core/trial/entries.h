@@ -1,9 +1,9 @@
 /* The inputs of a trial: entries drawn in order of their indices, so that no dense vector is
  * needed. Everything is a function of seed, call and rank.
  *
- * Each rank has k = density * n entries, at least one. A share `overlap` of them is at places that
- * all ranks have in common, the others at places of its own, drawn evenly from all subsets. If two
- * places coincide, the rank has one entry less. Values are whole numbers from 1 to SS_ENTRY_MOST,
+ * Each rank has k = density * n entries, at least one. A share `overlap` of them is at indices that
+ * all ranks have in common, the others at indices of its own, drawn evenly from all subsets. If two
+ * indices coincide, the rank has one entry less. Values are whole numbers from 1 to SS_ENTRY_MOST,
  * so that sums over SS_TRIAL_RANKS ranks have the same bits in any order.
  *
  * Each rank has about k entries in the skewed supports of enum ss_support, too.
@@ -42,20 +42,20 @@ uint64_t ss_entries_each(const struct ss_entries *e);
 /* Returns the expected number of non-zero elements in the sum over `ranks` ranks. */
 double ss_entries_union(const struct ss_entries *e, int ranks);
 
-/* An ascending random subset. Each place is drawn independently, a few more than wanted in all, and
+/* An ascending random subset. Each index is drawn independently, a few more than wanted in all, and
  * the wanted ones are picked among them (selection sampling; Knuth, TAOCP 2, section 3.4.2,
  * algorithm S). */
-struct ss_places {
+struct ss_draw {
     uint64_t n, key;
-    double log_absent;      /* logarithm of the share of places that are not drawn */
+    double log_absent;      /* logarithm of the share of indices that are not drawn */
     uint64_t draws, at;     /* number of draws; beginning of the next draw */
-    uint64_t drawn, wanted; /* number of places still to come */
-    uint64_t place;         /* next place that is picked; n: none */
+    uint64_t drawn, wanted; /* number of indices still to come */
+    uint64_t index;         /* next index that is picked; n: none */
 };
 
 struct ss_entries_cursor {
     uint64_t key;
-    struct ss_places common, own; /* of SS_SUPPORT_UNIFORM */
+    struct ss_draw common, own; /* of SS_SUPPORT_UNIFORM */
     /* of the other supports */
     enum ss_support support;
     uint64_t n, at; /* elements; next element */

@@ -1,11 +1,11 @@
 /* Predicts a trial by the cost model, without local costs. */
 #include <stddef.h>
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/plan/cost.h"
 #include "core/trial/trial.h"
 
-/* Returns the seconds of a vote, whose ballot goes through the rounds of an agreement between
+/* Returns the seconds of a vote, whose ballot goes through the rounds of an exchange between
  * hosts, or between the ranks of the only one. */
 static double vote_seconds(const struct ss_trial *t, const struct ss_layout *layout)
 {
@@ -28,7 +28,7 @@ void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estima
     const bool alone = layout.hosts == 1; /* on one host */
     uint64_t each = ss_entries_each(&t->entries), mean = each / (uint64_t)t->ranks + 1;
     const struct ss_history none = {0};
-    struct ss_shape shape = {.rows = ss_rows(SS_KIND_ALLREDUCE),
+    struct ss_shape shape = {.algorithms = ss_algorithms(SS_KIND_ALLREDUCE),
                              .kind = SS_KIND_ALLREDUCE,
                              .n = t->entries.n,
                              .part_n = t->entries.n / (uint64_t)t->ranks + 1,
@@ -57,7 +57,7 @@ void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estima
         ss_plan_make(&shape, &none, &plan);
         a = plan.algorithm;
     }
-    e = shape.rows[a]->cost(&shape, &none);
+    e = shape.algorithms[a]->cost(&shape, &none);
     *estimate = (struct ss_trial_estimate){.seconds = e.wire + vote_seconds(t, &layout),
                                            .bytes = e.bytes,
                                            .result_nnz = ss_entries_union(&t->entries, t->ranks)};

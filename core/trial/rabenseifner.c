@@ -23,39 +23,39 @@ static size_t bytes_of(const struct ss_rabenseifner *d, int position, int level)
 }
 
 /* The exchange of a step: the peer, -1: none; bytes to send and to receive, 0: none. */
-struct meeting {
+struct pair_exchange {
     int peer;
     size_t out, in;
 };
 
-static struct meeting fold_meeting(const struct ss_rabenseifner *d, bool result)
+static struct pair_exchange fold_pair(const struct ss_rabenseifner *d, bool result)
 {
     bool away = d->fold.position < 0;
     size_t all = (size_t)d->n * d->esize;
 
-    return (struct meeting){
+    return (struct pair_exchange){
         .peer = d->fold.partner, .out = away != result ? all : 0, .in = away == result ? all : 0};
 }
 
-static struct meeting meeting_of(const struct ss_rabenseifner *d)
+static struct pair_exchange pair_of(const struct ss_rabenseifner *d)
 {
     int rounds = ss_fold_rounds(&d->fold), round = d->step - 1;
     int position = d->fold.position;
 
     if (d->step == 0 || d->step == 2 * rounds + 1)
-        return fold_meeting(d, d->step > 0);
+        return fold_pair(d, d->step > 0);
     if (position < 0)
-        return (struct meeting){.peer = -1};
+        return (struct pair_exchange){.peer = -1};
     if (round < rounds) { /* halving: the peer's half goes out, the own one comes in */
         int level = rounds - 1 - round, other = position ^ 1 << level;
-        return (struct meeting){.peer = ss_fold_peer(&d->fold, level),
-                                .out = bytes_of(d, other, level),
-                                .in = bytes_of(d, position, level)};
+        return (struct pair_exchange){.peer = ss_fold_peer(&d->fold, level),
+                                      .out = bytes_of(d, other, level),
+                                      .in = bytes_of(d, position, level)};
     }
     int level = round - rounds, other = position ^ 1 << level;
-    return (struct meeting){.peer = ss_fold_peer(&d->fold, level),
-                            .out = bytes_of(d, position, level),
-                            .in = bytes_of(d, other, level)};
+    return (struct pair_exchange){.peer = ss_fold_peer(&d->fold, level),
+                                  .out = bytes_of(d, position, level),
+                                  .in = bytes_of(d, other, level)};
 }
 
 enum { PIECE = 1 << 18 }; /* bytes */
@@ -80,7 +80,7 @@ static int receive(struct ss_rabenseifner *d, int peer)
 }
 
 /* Posts the messages of a step; sends are done at once. */
-static int post(struct ss_rabenseifner *d, struct meeting m)
+static int post(struct ss_rabenseifner *d, struct pair_exchange m)
 {
     int status = SS_OK;
 
@@ -98,7 +98,7 @@ int ss_rabenseifner_step(struct ss_rabenseifner *d)
     int status = d->t->ops->poll(d->t);
 
     while (status == SS_OK && d->step <= last) {
-        struct meeting m = meeting_of(d);
+        struct pair_exchange m = pair_of(d);
         if (!d->posted)
             status = post(d, m);
         if (status != SS_OK)

@@ -6,7 +6,7 @@
 
 #include "core/backend/backend.h"
 #include "core/call/call.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/sim/sim.h"
 #include "core/trial/dense_hosts.h"
 

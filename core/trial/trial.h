@@ -16,14 +16,14 @@ struct ss_trial {
     /* SS_AUTO: the plan's choice in MODE=exact. Algorithms that keep the global top-k run in
      * MODE=topk, with the entries as claims. SS_DENSE: only the messages of the MPI library. */
     enum ss_algorithm algorithm;
-    int per_host;       /* ranks of each host, 0: 1; the last host has the rest */
+    int per_host;       /* ranks of each host, 0: 1; the last host has fewer */
     double alpha, beta; /* seconds per message, per byte of a host's link */
     double gap;         /* seconds that a message holds a link beyond its bytes */
     double burst;       /* bytes that an idle link lets pass at once */
     double compute;     /* seconds that pass for one second of computing */
     /* processors that all ranks share, up to SS_TRIAL_CORES; 0: each rank has its own */
     unsigned cores;
-    /* Calls before the measured one, for state between calls: oktopk's regions and threshold, the
+    /* Calls before the measured one, for state between calls: oktopk's parts and threshold, the
      * bursts that links save up. */
     unsigned warm;
 };

@@ -43,7 +43,7 @@ void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
 
 void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
 {
-    ss_meetings_start(&vote->meetings, t);
+    ss_schedule_exchange_start(&vote->exchange, t);
     vote->call = call;
     vote->bytes = vote->inside = 0;
 }
@@ -64,33 +64,33 @@ static uint64_t check_of(const struct ss_ballot *ballot)
 /* Returns SS_OK if a ballot of this version arrived. Otherwise the peer speaks another protocol. */
 static int check_incoming(const struct ss_vote *v)
 {
-    if (v->meetings.recv.status != SS_OK)
-        return v->meetings.recv.status;
-    if (v->meetings.recv.bytes != sizeof v->incoming || v->incoming.magic != BALLOT_MAGIC ||
+    if (v->exchange.recv.status != SS_OK)
+        return v->exchange.recv.status;
+    if (v->exchange.recv.bytes != sizeof v->incoming || v->incoming.magic != BALLOT_MAGIC ||
         v->incoming.version != BALLOT_VERSION || v->incoming.check != check_of(&v->incoming))
         return SS_ERR_PROTOCOL;
     return SS_OK;
 }
 
-static int post(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
+static int post(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
 {
     struct ss_vote *v = owner;
     struct ss_tag tag = {.call = v->call, .phase = SS_PHASE_VOTE, .round = now->round};
     int status = SS_OK;
 
     if (now->from >= 0)
-        status = ss_meetings_recv(m, now->from, tag, &v->incoming, sizeof v->incoming);
+        status = ss_schedule_exchange_recv(m, now->from, tag, &v->incoming, sizeof v->incoming);
     if (now->to < 0 || status != SS_OK)
         return status;
     v->outgoing = v->ballot;
     v->outgoing.check = check_of(&v->outgoing);
     v->bytes += sizeof v->outgoing;
     v->inside += ss_transport_inside(m->t, now->to, sizeof v->outgoing);
-    return ss_meetings_send(m, now->to, tag, &v->outgoing, sizeof v->outgoing);
+    return ss_schedule_exchange_send(m, now->to, tag, &v->outgoing, sizeof v->outgoing);
 }
 
 /* Merges the received ballot. */
-static int take(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
+static int take(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
 {
     struct ss_vote *v = owner;
     int status = m->send.status;
@@ -108,12 +108,12 @@ static int take(void *owner, struct ss_meetings *m, const struct ss_meeting *now
 
 int ss_vote_step(struct ss_vote *v, bool *moved)
 {
-    static const struct ss_meetings_parts parts = {post, take};
+    static const struct ss_schedule_exchange_steps parts = {post, take};
 
-    return ss_meetings_step(&v->meetings, &parts, v, moved);
+    return ss_schedule_exchange_step(&v->exchange, &parts, v, moved);
 }
 
 void ss_vote_cancel(struct ss_vote *v)
 {
-    ss_meetings_cancel(&v->meetings);
+    ss_schedule_exchange_cancel(&v->exchange);
 }

@@ -1,4 +1,4 @@
-/* The vote: one agreement of fixed size of all ranks before anything is decided.
+/* The vote: one exchange of fixed size among all ranks before anything is decided.
  *
  * A ballot is a record of integers. Each field is combined over all ranks by or, min, max or sum,
  * by recursive doubling for any number of ranks. The plan sees combined fields only, so that all
@@ -7,7 +7,7 @@
 #ifndef CORE_VOTE_VOTE_H
 #define CORE_VOTE_VOTE_H
 
-#include "core/net/meetings.h"
+#include "core/net/schedule_exchange.h"
 
 /* Flags of a ballot. The second half of each comment says why no other flag can stand for it. */
 enum ss_vote_flag {
@@ -46,7 +46,7 @@ enum ss_vote_flag {
     /* Threads of the library may not move nonblocking calls. Blocking ones stay sparse. */
     SS_VOTE_CALLBACKS = 1 << 14,
     /* Some tensor of the lane, not only this call's, has a residual: the input is not sampled. */
-    SS_VOTE_HOLDS = 1 << 15,
+    SS_VOTE_HAS_RESIDUAL = 1 << 15,
     /* The tensor is lossy and has not claimed, since dense was faster. With CLAIMS of another rank
      * it says that ranks differ. */
     SS_VOTE_RESTING = 1 << 16,
@@ -77,7 +77,7 @@ enum ss_same {
     SS_SAME_KEEP,     /* the range that a rule keeps: if not, the call is native */
     SS_SAME_HOST,     /* the machine: if not, there are several */
     SS_SAME_FORM,     /* word size and parts (ss_call_start_kind): if not, the call is native */
-    SS_SAME_TENSOR,   /* which of the lane's (ss_standing_code): if not, the call is exact */
+    SS_SAME_TENSOR,   /* which of the lane's (ss_identity_code): if not, the call is exact */
     SS_SAME_MEASURED, /* the lane's call that last_min is of: if not, it is ignored */
     SS_SAMES
 };
@@ -130,7 +130,7 @@ static inline bool ss_ballot_same(const struct ss_ballot *ballot, enum ss_same f
 
 /* A vote in progress. Holds the buffers of both directions: nothing is allocated. */
 struct ss_vote {
-    struct ss_meetings meetings;
+    struct ss_schedule_exchange exchange;
     uint32_t call;
     uint64_t bytes, inside;  /* bytes sent so far; those of them to ranks of the same host */
     struct ss_ballot ballot; /* at first this rank's, at the end the combined one */
@@ -144,7 +144,7 @@ void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call);
 /* Makes progress; the caller polls the transport. Returns SS_PENDING, SS_OK with the combined
  * ballot, or an error that other ranks may not know of. SS_ERR_PROTOCOL means that a damaged
  * message arrived, or no ballot of this version. SS_ERR_TRANSPORT comes from the transport. Sets
- * *moved if a meeting has completed. */
+ * *moved if a pair exchange has completed. */
 int ss_vote_step(struct ss_vote *vote, bool *moved);
 
 void ss_vote_cancel(struct ss_vote *vote);

@@ -437,9 +437,9 @@ int ss_rice_decode(const struct ss_rice *plan, const uint8_t *code, const uint8_
  * again, with (1-p)^(2^k) for 1-p. The bits are convex in k: the first increase ends the search. */
 static double geometric_bits(double p)
 {
-    double rest = 1 - p, best = 33;
-    for (unsigned k = 0; k <= SS_RICE_MAX && rest < 1; k++, rest *= rest) {
-        double bits = k + 1 / (1 - rest);
+    double tail = 1 - p, best = 33;
+    for (unsigned k = 0; k <= SS_RICE_MAX && tail < 1; k++, tail *= tail) {
+        double bits = k + 1 / (1 - tail);
         if (bits > best && best < 33)
             break;
         best = bits < best ? bits : best;

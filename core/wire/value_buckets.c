@@ -54,7 +54,7 @@ uint32_t ss_values_bucket(const void *from)
 }
 
 size_t ss_values_look(enum ss_type type, enum ss_values values, const void *from, size_t len,
-                      uint32_t *places, size_t count)
+                      uint32_t *offsets, size_t count)
 {
     const uint8_t *begin = from, *at = begin + SS_VALUES_HEAD;
     uint32_t bytes;
@@ -74,8 +74,8 @@ size_t ss_values_look(enum ss_type type, enum ss_values values, const void *from
         const size_t used = ss_bucket_bytes(type, values, at, left, n);
         if (used == 0)
             return 0;
-        if (places)
-            places[i / bucket] = (uint32_t)(at - begin);
+        if (offsets)
+            offsets[i / bucket] = (uint32_t)(at - begin);
         at += used;
         left -= used;
     }

@@ -17,11 +17,11 @@ unsigned ss_values_width(enum ss_values values);
 size_t ss_bucket_bytes(enum ss_type type, enum ss_values values, const uint8_t *from, size_t len,
                        size_t n);
 
-/* Checks like ss_values_decode, but neither checks codes nor decodes. If `places` is not NULL, it
+/* Checks like ss_values_decode, but neither checks codes nor decodes. If `offsets` is not NULL, it
  * gets the bytes before each bucket. Returns the bytes of the values, or 0 if they are
  * malformed. */
 size_t ss_values_look(enum ss_type type, enum ss_values values, const void *from, size_t len,
-                      uint32_t *places, size_t count);
+                      uint32_t *offsets, size_t count);
 /* Returns the number of values in a bucket; only for values that ss_values_look has accepted. */
 uint32_t ss_values_bucket(const void *from);
 

@@ -12,7 +12,7 @@ _Static_assert((int)SS_SKETCH_BUCKETS == (int)GPU_SKETCH, "one sketch for all ba
 static bool wait_for(struct gpu_backend *p, struct gpu_job *j, const void *counts, size_t bytes)
 {
     gpu_download(&p->device, p->counts, counts, bytes);
-    j->mark = gpu_mark(&p->device);
+    j->end = gpu_record(&p->device);
     j->phase++;
     return false;
 }
@@ -78,8 +78,8 @@ static bool send_bitmap(struct gpu_backend *p, struct gpu_job *j)
         if (!words)
             return false;
         gpu_bitmap(&p->device.queue, s->list.idx, s->here, first, bits, words);
-        if (!gpu_send_home(p, j, s->mapped == 0 ? s->idx + s->out.stored : NULL, words,
-                           (bits + 31) / 32 * sizeof *words))
+        if (!gpu_send_to_host(p, j, s->mapped == 0 ? s->idx + s->out.stored : NULL, words,
+                              (bits + 31) / 32 * sizeof *words))
             return false;
         gpu_call_bitmap(j, first, bits);
         s->mapped += bits;
@@ -108,7 +108,7 @@ static bool send_piece(struct gpu_backend *p, struct gpu_job *j)
         return false;
     if (s->mapping)
         j->sent[1] = s->here * sizeof *s->idx;
-    if (!gpu_send_list_home(p, j, &s->list, s->idx ? s->idx + stored : NULL, val, s->here))
+    if (!gpu_send_list_to_host(p, j, &s->list, s->idx ? s->idx + stored : NULL, val, s->here))
         return false;
     s->out.stored += s->here;
     s->at += s->piece;
@@ -238,5 +238,5 @@ bool gpu_step_sketch(struct gpu_backend *p, struct gpu_job *j)
         j->phase++;
     }
     gpu_sketch(&p->device.queue, j->type, j->g, j->n, j->shift, sums);
-    return gpu_send_home(p, j, j->to, sums, GPU_SKETCH * sizeof *sums);
+    return gpu_send_to_host(p, j, j->to, sums, GPU_SKETCH * sizeof *sums);
 }

@@ -58,7 +58,7 @@ static void unstage(struct ss_backend *backend, void *staged)
 static bool step_fetch(struct gpu_backend *p, struct gpu_job *j)
 {
     if (!is_stage(p, j->to))
-        return gpu_send_all_home(p, j, j->to, j->g, j->n, &j->sent[0]);
+        return gpu_send_all_to_host(p, j, j->to, j->g, j->n, &j->sent[0]);
     gpu_download(&p->device, j->to, j->g, j->n);
     return true;
 }
@@ -274,7 +274,7 @@ static void add_dense(struct ss_backend *p, enum ss_type type, void *r, const vo
 
 static bool step_read(struct gpu_backend *p, struct gpu_job *j)
 {
-    return gpu_send_all_home(p, j, j->to, j->g, j->n * ss_type_size(j->type), &j->sent[0]);
+    return gpu_send_all_to_host(p, j, j->to, j->g, j->n * ss_type_size(j->type), &j->sent[0]);
 }
 
 static ss_ticket read_to(struct ss_backend *p, enum ss_type type, const void *src, size_t n,
@@ -430,7 +430,7 @@ static const struct ss_backend_costs expected = {.encode = 1e-9,
 
 /* The operations of a backend without modules, which can only copy. */
 #define COPIES                                                                                     \
-    .name = "cuda", .remote = true, .poll = gpu_poll, .mark = gpu_mark_all, .lost = is_lost,       \
+    .name = "cuda", .remote = true, .poll = gpu_poll, .latest = gpu_latest, .lost = is_lost,       \
     .stage = stage, .unstage = unstage, .fetch = fetch, .store = store
 
 static const struct ss_backend_ops copies = {COPIES};

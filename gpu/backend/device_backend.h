@@ -64,7 +64,7 @@ static inline struct gpu_backend *gpu_backend_of(struct ss_backend *p)
     return (struct gpu_backend *)(void *)p;
 }
 
-/* Opens the backend, with all pinned memory that it will need. The rest is as in gpu_device_open.
+/* Opens the backend, with all pinned memory that it will need. All else is as in gpu_device_open.
  * Without modules the backend can only copy. */
 const char *gpu_backend_open(struct gpu_backend *p, const struct gpu_driver *driver,
                              const struct gpu_modules *modules, CUcontext context, int ordinal,

@@ -14,7 +14,7 @@ struct gpu_parcel {
     struct gpu_slot *slot;
     void *to;
     size_t bytes;
-    gpu_ticket mark;
+    gpu_ticket end;
     /* of a scan: index of the first element of a bitmap, whose indices go to `to`, or behind the
      * indices of the bitmap before if `to` is NULL */
     uint32_t first;
@@ -58,7 +58,7 @@ struct gpu_scan_job {
     struct gpu_list list;
     bool mapping;   /* indices of the piece go to the host as bitmaps */
     size_t mapped;  /* elements of the piece whose bitmaps are on their way */
-    uint32_t *next; /* place in idx for the indices of the next bitmap */
+    uint32_t *next; /* position in idx for the indices of the next bitmap */
 };
 
 /* A received chunk, to be decoded on the device. */
@@ -99,9 +99,9 @@ struct gpu_job {
     gpu_step *step;
     gpu_give *give;                                /* NULL: none */
     void (*arrive)(struct gpu_job *j, void *slot); /* converts a result in its slot; NULL: none */
-    bool queued;                                   /* the whole job is queued, up to `mark` */
+    bool queued;                                   /* the whole job is queued, up to `end` */
     unsigned phase;
-    gpu_ticket mark;
+    gpu_ticket end;
     enum ss_type type;
     enum ss_op op;
     void *v;           /* vector that is written: dst, r, out */
@@ -127,7 +127,7 @@ struct gpu_job {
 /* Returns true if the first part of a waiting job is done. */
 static inline bool gpu_arrived(struct gpu_backend *p, const struct gpu_job *j)
 {
-    return gpu_passed(&p->device, j->mark) && p->device.queue.error == 0;
+    return gpu_passed(&p->device, j->end) && p->device.queue.error == 0;
 }
 
 /* ---- gpu/backend/device_jobs.c ---- */
@@ -135,7 +135,7 @@ static inline bool gpu_arrived(struct gpu_backend *p, const struct gpu_job *j)
 /* Appends a job like this one. Returns its number. */
 ss_ticket gpu_hand_over(struct ss_backend *backend, const struct gpu_job *as);
 int gpu_poll(struct ss_backend *backend, ss_ticket ticket);
-ss_ticket gpu_mark_all(struct ss_backend *backend);
+ss_ticket gpu_latest(struct ss_backend *backend);
 
 /* Sets an error that stays, for lack of memory. */
 void gpu_fail(struct gpu_backend *p);
@@ -156,16 +156,16 @@ void *gpu_area(struct gpu_backend *p, struct gpu_area *area, size_t bytes);
 void *gpu_upload_room(struct gpu_backend *p, size_t bytes);
 
 /* Queues a copy from device memory to the caller's memory. Returns false if no slot is free. */
-bool gpu_send_home(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
-                   size_t bytes);
+bool gpu_send_to_host(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
+                      size_t bytes);
 
 /* Marks the last copy as a bitmap. */
 void gpu_call_bitmap(struct gpu_job *j, uint32_t first, size_t bits);
 
 /* Queues a copy of any length, from byte *sent on, as far as slots are free. Returns true if all is
  * queued. */
-bool gpu_send_all_home(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
-                       size_t bytes, size_t *sent);
+bool gpu_send_all_to_host(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
+                          size_t bytes, size_t *sent);
 
 /* Return the bytes of a list with room for so many entries. Without so much room in the area,
  * gpu_list_room returns the entries that fit. */
@@ -174,8 +174,8 @@ size_t gpu_list_bytes(size_t room, size_t size);
 size_t gpu_list_room(const struct gpu_area *area, size_t room, size_t size);
 bool gpu_list_make(struct gpu_backend *p, struct gpu_area *area, struct gpu_list *list,
                    size_t size);
-bool gpu_send_list_home(struct gpu_backend *p, struct gpu_job *j, const struct gpu_list *list,
-                        uint32_t *idx, void *val, size_t count);
+bool gpu_send_list_to_host(struct gpu_backend *p, struct gpu_job *j, const struct gpu_list *list,
+                           uint32_t *idx, void *val, size_t count);
 
 /* ---- gpu/backend/device_vectors.c ---- */
 
@@ -185,12 +185,12 @@ struct gpu_vector {
     struct gpu_vector *next;
     char *data;
     size_t bytes, all; /* bytes of the elements and of the whole memory */
-    bool marked;       /* some bit is set */
+    bool overflowed;   /* some bit is set */
 };
 
 /* Returns the vector that contains an address, or NULL. */
 struct gpu_vector *gpu_vector_of(struct gpu_backend *p, const void *v);
-uint32_t *gpu_vector_marks(const struct gpu_vector *x);
+uint32_t *gpu_vector_overflows(const struct gpu_vector *x);
 
 /* The functions make and drop of ss_backend_ops. */
 int gpu_vector_make(struct ss_backend *backend, struct ss_mem *mem, struct ss_buf *buf,

@@ -34,11 +34,11 @@ static void give_word(struct gpu_job *j)
     j->coded.word->taken = false;
 }
 
-/* Addresses on the device: the payload, with bytes behind it that kernels may read, and the places
+/* Addresses on the device: the payload, with bytes behind it that kernels may read, and the offsets
  * of the buckets of rounded values. */
 struct sent {
     const char *payload;
-    const uint32_t *places;
+    const uint32_t *offsets;
 };
 
 static size_t aligned(size_t bytes)
@@ -98,7 +98,7 @@ static bool step(struct gpu_backend *p, struct gpu_job *j)
         val = room + VALUES;
         gpu_widen(q, j->type,
                   &(struct gpu_rounded){.from = sent.payload,
-                                        .places = sent.places,
+                                        .offsets = sent.offsets,
                                         .bucket = ss_values_bucket(j->from.val),
                                         .nnz = c->nnz,
                                         .bf16 = c->how == SS_VALUES_BF16},

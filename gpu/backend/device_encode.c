@@ -1,5 +1,5 @@
 /* Entries that have stayed on the device: encoded there, so that only messages cross the link, and
- * looked at. Messages are encoded in batches, and sent home once their lengths are known. */
+ * looked at. Messages are encoded in batches, and sent to the host once their lengths are known. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,7 +130,7 @@ static bool start_batch(struct gpu_backend *p, struct gpu_job *j)
                                       .bucket = l->what.how.bucket},
                area, lengths);
     gpu_download(&p->device, p->counts, lengths, l->messages * sizeof *lengths);
-    j->mark = gpu_mark(&p->device);
+    j->end = gpu_record(&p->device);
     return true;
 }
 
@@ -152,7 +152,7 @@ static bool send_messages(struct gpu_backend *p, struct gpu_job *j)
         part -= l->table[i - 1].last;
     for (; l->sent < l->messages; l->sent++) {
         const struct gpu_message *m = &l->table[l->sent];
-        if (!gpu_send_home(p, j, l->to + l->at, l->area + m->at, m->count))
+        if (!gpu_send_to_host(p, j, l->to + l->at, l->area + m->at, m->count))
             return false;
         l->at += aligned(m->count);
         if (m->last)
@@ -233,7 +233,7 @@ static bool step_survey(struct gpu_backend *p, struct gpu_job *j)
         gpu_survey(&p->device.queue, j->type, s->idx, j->g, j->n, cuts, s->count, shares);
         j->phase++;
     }
-    return gpu_send_home(p, j, s->to, shares, s->count * sizeof *shares);
+    return gpu_send_to_host(p, j, s->to, shares, s->count * sizeof *shares);
 }
 
 ss_ticket gpu_survey_parts(struct ss_backend *p, enum ss_type type, const uint32_t *idx,

@@ -52,19 +52,19 @@ static void take_passes(uint64_t *keys, size_t count, const char *from, size_t s
                         uint32_t *idx)
 {
     while (count > 0) {
-        size_t rest = 0;
+        size_t left = 0;
         uint32_t last = 0;
         for (size_t i = 0; i < count; i++) {
             const uint32_t at = (uint32_t)(keys[i] >> 32);
             if (i > 0 && at == last) {
-                keys[rest++] = keys[i];
+                keys[left++] = keys[i];
                 continue;
             }
             last = *idx++ = at;
             memcpy(val, from + (keys[i] & UINT32_MAX) * size, size);
             val += size;
         }
-        count = rest;
+        count = left;
     }
 }
 
@@ -244,14 +244,14 @@ static size_t elements_ahead(const struct gpu_source *s, size_t most)
     return m < most ? m : most;
 }
 
-static void list_places(struct gpu_source *s, uint32_t *places, size_t m)
+static void list_positions(struct gpu_source *s, uint32_t *indices, size_t m)
 {
     size_t listed = 0;
 
     while (s->done < s->count) {
         const struct ss_run run = s->runs[s->done];
         while (s->within < run.count && listed < m)
-            places[listed++] = (uint32_t)(run.first + s->within++);
+            indices[listed++] = (uint32_t)(run.first + s->within++);
         if (s->within < run.count)
             return;
         s->done++;
@@ -270,10 +270,10 @@ bool gpu_step_runs(struct gpu_backend *p, struct gpu_job *j)
         void *picked = gpu_area(p, &p->picked, GPU_SLOT_BYTES);
         if (!far || !picked || !(near = gpu_upload_room(p, m * sizeof *near)))
             return false;
-        list_places(&next, near, m);
+        list_positions(&next, near, m);
         gpu_upload(&p->device, far, near, m * sizeof *near);
         gpu_pick(&p->device.queue, j->type, j->g, far, m, picked);
-        if (!gpu_send_home(p, j, (char *)j->to + j->sent[0], picked, m * size))
+        if (!gpu_send_to_host(p, j, (char *)j->to + j->sent[0], picked, m * size))
             return false;
         j->sent[0] += m * size;
         j->from = next;

@@ -1,4 +1,5 @@
-/* Jobs in call order: what is queued of them, what waits for the device, and what comes home. */
+/* Jobs in call order: what is queued of them, what waits for the device, and what comes to the
+ * host. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ void gpu_let_go(struct gpu_backend *p, void *memory, size_t bytes)
         gpu_fail(p);
         return;
     }
-    *g = (struct gpu_gone){p->gone, memory, bytes, gpu_mark(&p->device)};
+    *g = (struct gpu_gone){p->gone, memory, bytes, gpu_record(&p->device)};
     p->gone = g;
 }
 
@@ -101,7 +102,7 @@ static struct gpu_slot *take_slot(struct gpu_backend *p)
     struct gpu_slot *slot = gpu_slot_take(d);
 
     if (!slot && p->open) {
-        gpu_slot_give(p->open, gpu_mark(d));
+        gpu_slot_give(p->open, gpu_record(d));
         p->open = NULL;
     }
     if (!slot && !d->slot[d->next_slot % GPU_SLOTS].data)
@@ -115,7 +116,7 @@ void *gpu_upload_room(struct gpu_backend *p, size_t bytes)
 
     bytes = (bytes + 63) / 64 * 64;
     if (p->open && p->open_used + bytes > GPU_SLOT_BYTES) {
-        gpu_slot_give(p->open, gpu_mark(&p->device));
+        gpu_slot_give(p->open, gpu_record(&p->device));
         p->open = NULL;
     }
     if (!p->open) {
@@ -129,8 +130,8 @@ void *gpu_upload_room(struct gpu_backend *p, size_t bytes)
     return at;
 }
 
-bool gpu_send_home(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
-                   size_t bytes)
+bool gpu_send_to_host(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
+                      size_t bytes)
 {
     struct gpu_slot *slot = take_slot(p);
     struct gpu_parcel *parcel = slot ? malloc(sizeof *parcel) : NULL;
@@ -144,7 +145,7 @@ bool gpu_send_home(struct gpu_backend *p, struct gpu_job *j, void *to, const voi
     }
     gpu_download(&p->device, slot->data, from, bytes);
     *parcel =
-        (struct gpu_parcel){.slot = slot, .to = to, .bytes = bytes, .mark = gpu_mark(&p->device)};
+        (struct gpu_parcel){.slot = slot, .to = to, .bytes = bytes, .end = gpu_record(&p->device)};
     *j->parcels_end = parcel;
     j->parcels_end = &parcel->next;
     j->newest = parcel;
@@ -157,14 +158,14 @@ void gpu_call_bitmap(struct gpu_job *j, uint32_t first, size_t bits)
     j->newest->bits = bits;
 }
 
-bool gpu_send_all_home(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
-                       size_t bytes, size_t *sent)
+bool gpu_send_all_to_host(struct gpu_backend *p, struct gpu_job *j, void *to, const void *from,
+                          size_t bytes, size_t *sent)
 {
     while (*sent < bytes) {
         size_t piece = bytes - *sent;
         if (piece > GPU_SLOT_BYTES)
             piece = GPU_SLOT_BYTES;
-        if (!gpu_send_home(p, j, (char *)to + *sent, (const char *)from + *sent, piece))
+        if (!gpu_send_to_host(p, j, (char *)to + *sent, (const char *)from + *sent, piece))
             return false;
         *sent += piece;
     }
@@ -201,16 +202,16 @@ bool gpu_list_make(struct gpu_backend *p, struct gpu_area *area, struct gpu_list
     return true;
 }
 
-bool gpu_send_list_home(struct gpu_backend *p, struct gpu_job *j, const struct gpu_list *list,
-                        uint32_t *idx, void *val, size_t count)
+bool gpu_send_list_to_host(struct gpu_backend *p, struct gpu_job *j, const struct gpu_list *list,
+                           uint32_t *idx, void *val, size_t count)
 {
     if (idx && gpu_vector_of(p, idx)) {
         gpu_copy(&p->device, idx, list->idx, count * sizeof *idx);
         gpu_copy(&p->device, val, list->val, count * ss_type_size(j->type));
         return true;
     }
-    return gpu_send_all_home(p, j, idx, list->idx, count * sizeof *idx, &j->sent[1]) &&
-           gpu_send_all_home(p, j, val, list->val, count * ss_type_size(j->type), &j->sent[0]);
+    return gpu_send_all_to_host(p, j, idx, list->idx, count * sizeof *idx, &j->sent[1]) &&
+           gpu_send_all_to_host(p, j, val, list->val, count * ss_type_size(j->type), &j->sent[0]);
 }
 
 /* ---- jobs ---- */
@@ -219,7 +220,7 @@ static void hand_over_parcels(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_parcel *x;
 
-    while ((x = j->parcels) != NULL && gpu_passed(&p->device, x->mark) &&
+    while ((x = j->parcels) != NULL && gpu_passed(&p->device, x->end) &&
            p->device.queue.error == 0) {
         if (j->arrive)
             j->arrive(j, x->slot->data);
@@ -275,7 +276,7 @@ static void advance(struct gpu_backend *p, ss_ticket asked)
 
     settle(p, asked);
     while (p->device.queue.error == 0 && (j = p->front) != NULL && j->step(p, j)) {
-        j->mark = gpu_mark(&p->device);
+        j->end = gpu_record(&p->device);
         j->queued = true;
         p->front = j->next;
     }
@@ -351,7 +352,7 @@ static bool step_nothing(struct gpu_backend *p, struct gpu_job *j)
 
 /* Also waits for work of the program that the backend follows, since the backend is not idle
  * before. */
-ss_ticket gpu_mark_all(struct ss_backend *backend)
+ss_ticket gpu_latest(struct ss_backend *backend)
 {
     struct gpu_backend *p = gpu_backend_of(backend);
     ss_ticket number;

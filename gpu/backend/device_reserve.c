@@ -108,7 +108,7 @@ static int make_ordered(struct gpu_backend *p, struct order *o)
 
 /* Puts the memory into the areas. Leaves in the order the memory to free: the area's old memory, or
  * the new memory if another thread has made a larger area meanwhile. */
-static void place_areas(struct gpu_backend *p, struct order *o)
+static void lay_out_areas(struct gpu_backend *p, struct order *o)
 {
     for (int i = 0; i < AREAS; i++) {
         struct gpu_area *area = area_of(p, i);
@@ -168,7 +168,7 @@ static void deliver(struct ss_backend *backend, struct order *o)
     error = make_ordered(p, o);
     pthread_mutex_lock(&p->lock);
     gpu_note_beside(&p->device, error);
-    place_areas(p, o);
+    lay_out_areas(p, o);
     pthread_mutex_unlock(&p->lock);
     let_go(backend, o);
 }

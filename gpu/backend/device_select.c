@@ -13,18 +13,18 @@ static struct gpu_input input_of(struct gpu_backend *p, const struct gpu_job *j)
                               .r = j->v,
                               .n = j->n,
                               .base = j->base,
-                              .overflows = x ? gpu_vector_marks(x) : NULL};
+                              .overflows = x ? gpu_vector_overflows(x) : NULL};
 }
 
-/* Clears the marks of a claim that was never undone. */
-static void clear_marks(struct gpu_backend *p, const struct gpu_job *j)
+/* Clears the overflow bits of a claim that was never undone. */
+static void clear_overflows(struct gpu_backend *p, const struct gpu_job *j)
 {
     struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;
 
-    if (!x || !x->marked)
+    if (!x || !x->overflowed)
         return;
-    gpu_clear(&p->device.queue, SS_F32, gpu_vector_marks(x), (x->bytes / 4 + 31) / 32);
-    x->marked = false;
+    gpu_clear(&p->device.queue, SS_F32, gpu_vector_overflows(x), (x->bytes / 4 + 31) / 32);
+    x->overflowed = false;
 }
 
 /* ---- questions ---- */
@@ -71,7 +71,7 @@ static const void *claim(struct gpu_backend *p, struct gpu_job *j, const struct 
     list->room = room_of(j);
     if (!work || !gpu_list_make(p, &p->list, list, ss_type_size(j->type)))
         return NULL;
-    clear_marks(p, j);
+    clear_overflows(p, j);
     gpu_claim(&p->device.queue, in, j->select.threshold.magnitude, NULL, list, work);
     return work;
 }
@@ -95,7 +95,7 @@ static const void *claim_exact(struct gpu_backend *p, struct gpu_job *j, const s
     if (!work || !gpu_list_make(p, &p->between, &between, size) ||
         !gpu_list_make(p, &p->list, list, size))
         return NULL;
-    clear_marks(p, j);
+    clear_overflows(p, j);
     gpu_claim_exact(&p->device.queue, in, k, &between, list, work);
     return work;
 }
@@ -124,7 +124,7 @@ static bool ask(struct gpu_backend *p, struct gpu_job *j)
     if (!counts)
         return false;
     gpu_download(&p->device, p->counts, counts, bytes);
-    j->mark = gpu_mark(&p->device);
+    j->end = gpu_record(&p->device);
     return true;
 }
 
@@ -146,7 +146,7 @@ static void see_claimed(struct gpu_backend *p, struct gpu_job *j, const struct g
     struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;
 
     if (x && c->overflowed > 0)
-        x->marked = true;
+        x->overflowed = true;
     j->select.out = (struct ss_selection){.claimed = claimed,
                                           .over = reached - claimed,
                                           .not_finite = (size_t)c->not_finite,
@@ -220,8 +220,8 @@ enum { START, ASK, WAIT, SEND };
 
 static bool send_claims(struct gpu_backend *p, struct gpu_job *j)
 {
-    return gpu_send_list_home(p, j, &j->select.list, j->select.idx, j->select.val,
-                              j->select.out.claimed);
+    return gpu_send_list_to_host(p, j, &j->select.list, j->select.idx, j->select.val,
+                                 j->select.out.claimed);
 }
 
 bool gpu_step_claim(struct gpu_backend *p, struct gpu_job *j)
@@ -257,10 +257,10 @@ static bool start_buckets(struct gpu_backend *p, struct gpu_job *j)
     list->room = j->select.k * ((j->n + bucket - 1) / bucket);
     if (!work || !gpu_list_make(p, &p->list, list, ss_type_size(j->type)))
         return false;
-    clear_marks(p, j);
+    clear_overflows(p, j);
     gpu_claim_buckets(&p->device.queue, &in, j->select.k, bucket, list, work);
     gpu_download(&p->device, p->counts, work, sizeof(struct gpu_claimed));
-    j->mark = gpu_mark(&p->device);
+    j->end = gpu_record(&p->device);
     j->phase = WAIT;
     return false;
 }
@@ -290,7 +290,7 @@ void gpu_give_selection(struct gpu_job *j)
         *s->threshold_to = s->threshold;
 }
 
-/* Undoes a claim. Queued behind the claim, so that the marks of the claim are known. */
+/* Undoes a claim. Queued behind the claim, so that the overflow bits of the claim are known. */
 bool gpu_step_undo(struct gpu_backend *p, struct gpu_job *j)
 {
     struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;
@@ -302,8 +302,8 @@ bool gpu_step_undo(struct gpu_backend *p, struct gpu_job *j)
     if (!gpu_step_add_at(p, j))
         return false;
     in = input_of(p, j);
-    gpu_undo(&p->device.queue, &in, &none, 0, x && x->marked);
+    gpu_undo(&p->device.queue, &in, &none, 0, x && x->overflowed);
     if (x)
-        x->marked = false;
+        x->overflowed = false;
     return true;
 }

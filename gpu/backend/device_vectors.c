@@ -14,7 +14,7 @@ struct gpu_vector *gpu_vector_of(struct gpu_backend *p, const void *v)
     return x;
 }
 
-uint32_t *gpu_vector_marks(const struct gpu_vector *x)
+uint32_t *gpu_vector_overflows(const struct gpu_vector *x)
 {
     return (uint32_t *)(void *)(x->data + (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
 }
@@ -22,12 +22,12 @@ uint32_t *gpu_vector_marks(const struct gpu_vector *x)
 static struct gpu_vector *new_vector(size_t bytes)
 {
     struct gpu_vector *x = calloc(1, sizeof *x);
-    const size_t marks = (bytes / 4 + 31) / 32 * 4 + 4;
+    const size_t bits = (bytes / 4 + 31) / 32 * 4 + 4;
 
     if (!x)
         return NULL;
     x->bytes = bytes > 0 ? bytes : 1;
-    x->all = (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED + marks;
+    x->all = (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED + bits;
     return x;
 }
 

@@ -1,6 +1,6 @@
 /* Claims the k largest of each bucket of consecutive elements (core/compute/select.h). Among equal
  * elements the lowest indices are claimed; a bucket with an element that is not finite has no
- * claim. g or r may be null. Look-back places the claims of buckets one behind the other. */
+ * claim. g or r may be null. Look-back puts the claims of buckets one behind the other. */
 #include "gpu/kernels/lookback.h"
 #include "gpu/kernels/selection_stats.h"
 
@@ -14,7 +14,7 @@ DEVICE source source_of(const void *g, const void *r)
 enum { EACH = 16 }; /* elements of a thread */
 
 template <class B> struct bucket_shared {
-    places at;
+    tile_positions at;
     selection_stats_shared<B> seen;
 };
 
@@ -94,7 +94,7 @@ static __device__ void select_buckets(const B *g, B *r, u32 n, u32 base, u32 k, 
         publish_rows(&s.at, WARPS, tiles, tile);
     add_up_stats(s.seen, mine, total);
     for (; mine.overflowed != 0 && overflows; mine.overflowed &= mine.overflowed - 1)
-        mark(overflows, first + ((u32)__ffs((int)mine.overflowed) - 1) * WARP);
+        note_overflow(overflows, first + ((u32)__ffs((int)mine.overflowed) - 1) * WARP);
     if (warp == 0) {
         const u64 up_to = settle(&s.at, tiles, tile);
         if (lane == 0 && tile == gridDim.x - 1)
@@ -134,7 +134,7 @@ BUCKETS(ss_buckets_f64, u64, select_buckets, 2)
 enum { DIGIT = 8, DIGITS = 1 << DIGIT }; /* one for each thread */
 
 template <class B> struct wide_shared {
-    places at;
+    tile_positions at;
     selection_stats_shared<B> seen;
     u32 digit[DIGITS];
     u32 chosen, above, equal, bad;
@@ -263,7 +263,7 @@ static __device__ void select_wide(const B *g, B *r, u32 n, u32 base, u32 k, u32
         if (mine.not_finite != bad && from == BOTH && is_finite(g[i])) {
             atomicAdd(&total->overflowed, 1ull);
             if (overflows)
-                mark(overflows, begin + i);
+                note_overflow(overflows, begin + i);
         }
         if (r)
             r[i] = left;

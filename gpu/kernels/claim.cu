@@ -6,29 +6,29 @@
 #include "gpu/kernels/tile.h"
 
 template <class B> struct claim_shared {
-    places at;
+    tile_positions at;
     selection_stats_shared<B> seen;
-    alignas(16) B sum[tile_of<B>::SIZE]; /* a, until the entry's place is known */
+    alignas(16) B sum[tile_of<B>::SIZE]; /* a, until the entry's position is known */
 };
 
-template <class B> DEVICE void mark_all(const tile_of<B> &t, u32 which, u32 *overflows)
+template <class B> DEVICE void note_overflows(const tile_of<B> &t, u32 which, u32 *overflows)
 {
     for (; which != 0; which &= which - 1) {
         const u32 at = (u32)__ffs((int)which) - 1;
-        mark(overflows, t.element(at / tile_of<B>::LANES, at % tile_of<B>::LANES));
+        note_overflow(overflows, t.element(at / tile_of<B>::LANES, at % tile_of<B>::LANES));
     }
 }
 
-/* Writes the claims to their places, which are known now. claimed: a bit for each claim. rank: a
+/* Writes the claims to their positions, which are known now. claimed: a bit for each claim. rank: a
  * byte for each row, the number of claims before this thread's. */
 template <source FROM, class B>
-DEVICE void place_claims(const claim_shared<B> &s, const tile_of<B> &t, u32 claimed, u32 rank,
+DEVICE void write_claims(const claim_shared<B> &s, const tile_of<B> &t, u32 claimed, u32 rank,
                          u32 base, B *r, u32 *idx, B *val, u32 capacity)
 {
     const u32 warp = threadIdx.x / WARP;
 
-    for (u32 rest = claimed; rest != 0; rest &= rest - 1) {
-        const u32 at = (u32)__ffs((int)rest) - 1, k = at / tile_of<B>::LANES,
+    for (u32 left = claimed; left != 0; left &= left - 1) {
+        const u32 at = (u32)__ffs((int)left) - 1, k = at / tile_of<B>::LANES,
                   c = at % tile_of<B>::LANES;
         const u32 before = tile_of<B>::of_row(claimed, k) & ((1u << c) - 1);
         const u64 to = s.at.first +
@@ -85,7 +85,7 @@ static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32
         publish_rows(&s.at, VECTORS * WARPS, tiles, tile);
     add_up_stats(s.seen, mine, total);
     if (mine.overflowed != 0 && overflows)
-        mark_all(t, mine.overflowed, overflows);
+        note_overflows(t, mine.overflowed, overflows);
     if (warp == 0) {
         const u64 up_to = settle(&s.at, tiles, tile);
         if (lane == 0 && tile == gridDim.x - 1)
@@ -94,7 +94,7 @@ static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32
     __syncthreads();
     if (threadIdx.x == 0)
         store_tile_stats(s.seen, total, squares, tile);
-    place_claims<FROM>(s, t, claimed, rank, base, r, idx, val, capacity);
+    write_claims<FROM>(s, t, claimed, rank, base, r, idx, val, capacity);
 }
 
 #define CLAIM(name, FROM, B, blocks)                                                               \
@@ -115,16 +115,16 @@ CLAIM(ss_claim_input_f64, INPUT, u64, 3)
 CLAIM(ss_claim_residual_f32, RESIDUAL, u32, 4)
 CLAIM(ss_claim_residual_f64, RESIDUAL, u64, 4)
 
-/* Undoes the rest of a claim, after its claims were added again: r -= g in the elements to which
- * the claim has added g. Elements that overflowed, by their marks, were left alone. gpu_undo clears
- * the marks later. */
+/* Undoes the remainder of a claim, after its claims were added again: r -= g in the elements to
+ * which the claim has added g. Elements that overflowed, by their bits, were left alone. gpu_undo
+ * clears the bits later. */
 template <class B> static __device__ void subtract(B *r, const B *g, u32 n, u32 *overflows)
 {
     for (u32 i = first_element(); i < n; i += all_threads()) {
         const B in = g[i];
         const u32 bit = 1u << i % 32;
-        const bool marked = overflows && (load_foreign(overflows + i / 32) & bit);
-        if (is_finite(in) && !marked)
+        const bool overflowed = overflows && (load_foreign(overflows + i / 32) & bit);
+        if (is_finite(in) && !overflowed)
             r[i] = sum_saturating(r[i], negative(in));
     }
 }

@@ -140,15 +140,15 @@ template <class B> DEVICE bool take_value(const unsigned char *bucket, u32 i, bo
     return codes[sizeof(B) + i] != 0;
 }
 
-/* Widens the values of buckets of `bucket` values each. places: offset in `from` of each bucket. If
- * a code is malformed, sets *refused and *told to 1; else leaves both as they are. */
+/* Widens the values of buckets of `bucket` values each. offsets: offset in `from` of each bucket.
+ * If a code is malformed, sets *refused and *told to 1; else leaves both as they are. */
 #define WIDEN(name, B)                                                                             \
     KERNEL(name, 4)                                                                                \
-    (const unsigned char *from, const u32 *places, u32 bucket, u32 bf16, u32 nnz, B *to,           \
+    (const unsigned char *from, const u32 *offsets, u32 bucket, u32 bf16, u32 nnz, B *to,          \
      u32 *refused, u32 *told)                                                                      \
     {                                                                                              \
         for (u32 j = first_element(); j < nnz; j += all_threads())                                 \
-            if (!take_value(from + places[j / bucket], j % bucket, bf16 != 0, to + j)) {           \
+            if (!take_value(from + offsets[j / bucket], j % bucket, bf16 != 0, to + j)) {          \
                 store_same(refused, 1);                                                            \
                 store_same(told, 1);                                                               \
             }                                                                                      \

@@ -225,7 +225,7 @@ static __device__ void keep(const u32 *idx, const B *val, u32 room, u64 wanted,
                             const gpu_search *found, u32 base, B *r, u32 *to_idx, B *to_val,
                             u32 capacity, gpu_kept *kept, u64 *tiles)
 {
-    SHARED(places, s);
+    SHARED(tile_positions, s);
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const u64 reached = claimed->reached;
     const u32 count = reached < room ? (u32)reached : room;

@@ -1,4 +1,4 @@
-/* Ordered compaction in one pass: tiles of a vector take their places one behind the other by
+/* Ordered compaction in one pass: tiles of a vector take their positions one behind the other by
  * decoupled look-back (Merrill and Garland 2016). A tile is a block's, and numbered by a ticket, so
  * that each before it is done or running. */
 #pragma once
@@ -15,16 +15,16 @@
 #define TILE_UP_TO (2ull << 62)
 #define TILE_COUNT (TILE_OWN - 1)
 
-/* The places of the entries of a tile, in shared memory. A tile has at most as many rows as a warp
- * has threads; one warp counts each row. */
-struct places {
+/* The positions of the entries of a tile, in shared memory. A tile has at most as many rows as a
+ * warp has threads; one warp counts each row. */
+struct tile_positions {
     u32 tile, seen;
     u32 row[WARP]; /* entries of a row, then those of the rows before it */
     u32 own;
     u64 first; /* entries of all tiles before */
 };
 
-DEVICE u32 take_tile(places *s, u32 *ticket)
+DEVICE u32 take_tile(tile_positions *s, u32 *ticket)
 {
     if (threadIdx.x == 0)
         s->tile = atomicAdd(ticket, 1u);
@@ -35,7 +35,7 @@ DEVICE u32 take_tile(places *s, u32 *ticket)
 /* Counts up to four rows of a tile. Byte k of `counts` is the number of this thread's entries in
  * row k; byte k of the result is the number of entries before them in the warp. A warp has at most
  * 255 entries in a row. */
-DEVICE u32 rank_in_rows(places *s, u32 rows, u32 counts)
+DEVICE u32 rank_in_rows(tile_positions *s, u32 rows, u32 counts)
 {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const u32 up_to = warp_scan(counts, lane);
@@ -47,7 +47,7 @@ DEVICE u32 rank_in_rows(places *s, u32 rows, u32 counts)
 }
 
 /* By the first warp, once all rows are counted. */
-DEVICE void publish_rows(places *s, u32 rows, u64 *tiles, u32 tile)
+DEVICE void publish_rows(tile_positions *s, u32 rows, u64 *tiles, u32 tile)
 {
     const u32 lane = threadIdx.x % WARP;
     const u32 mine = lane < rows ? s->row[lane] : 0, up_to = warp_scan(mine, lane);
@@ -88,7 +88,7 @@ static __device__ u64 look_back(const u64 *tiles, u32 tile)
  * to the end of this tile, and returns it. Threads of the block read `first` after the next
  * barrier.
  */
-DEVICE u64 settle(places *s, u64 *tiles, u32 tile)
+DEVICE u64 settle(tile_positions *s, u64 *tiles, u32 tile)
 {
     const u64 first = tile > 0 ? look_back(tiles, tile) : 0, up_to = first + s->own;
 

@@ -7,7 +7,7 @@
 struct gpu_claimed {
     unsigned long long reached;    /* entries at or above the threshold, also those without room */
     unsigned long long not_finite; /* g or g + r is not finite */
-    unsigned long long overflowed; /* not finite though g is: marked in the bitmap, if any */
+    unsigned long long overflowed; /* not finite though g is: noted in the bitmap, if any */
     unsigned long long largest;    /* magnitude of the largest finite g + r */
     double input_square, sum_square; /* of the finite g + r; written by ss_sum */
     unsigned any_input;              /* some g is not zero */

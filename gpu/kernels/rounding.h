@@ -9,8 +9,8 @@ enum { VALUES_HEAD = 8 };
 
 /* Shared memory of a block. */
 struct buckets {
-    u32 place[GPU_BUCKETS + 1]; /* offset of each bucket in bytes, then of their end */
-    u64 largest[GPU_BUCKETS];   /* largest magnitudes */
+    u32 offset[GPU_BUCKETS + 1]; /* offset of each bucket in bytes, then of their end */
+    u64 largest[GPU_BUCKETS];    /* largest magnitudes */
 };
 
 /* Magnitudes that are coded: normal numbers; for bf16, those within the range of floats. */
@@ -138,18 +138,18 @@ DEVICE void look_at_buckets(buckets *s, const B *val, u32 nnz, u32 bucket, bool 
         most = warp_max(most);
         if (lane == 0) {
             s->largest[b] = most;
-            s->place[b] = bucket_bytes<B>(form_of(most, bf16), bf16, n);
+            s->offset[b] = bucket_bytes<B>(form_of(most, bf16), bf16, n);
         }
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         u32 at = VALUES_HEAD, b = 0;
         for (; b * bucket < nnz; b++) {
-            const u32 bytes = s->place[b];
-            s->place[b] = at;
+            const u32 bytes = s->offset[b];
+            s->offset[b] = at;
             at += bytes;
         }
-        s->place[b] = at;
+        s->offset[b] = at;
     }
     __syncthreads();
 }
@@ -167,7 +167,7 @@ static __device__ u32 round_values(buckets *s, unsigned char *to, B *val, B *err
         const u32 first = b * bucket, n = nnz - first < bucket ? nnz - first : bucket;
         const B largest = (B)s->largest[b];
         const u32 form = form_of(largest, bf16);
-        unsigned char *at = to + s->place[b];
+        unsigned char *at = to + s->offset[b];
         if (lane == 0) {
             at[0] = (unsigned char)form;
             if (form == GPU_CODED && !bf16)
@@ -176,7 +176,7 @@ static __device__ u32 round_values(buckets *s, unsigned char *to, B *val, B *err
         for (u32 j = lane; j < n; j += WARP)
             round_value(at + 1, j, form, bf16, largest, val + first, error ? error + first : error);
     }
-    const u32 end = s->place[count], bytes = (end + 7) / 8 * 8;
+    const u32 end = s->offset[count], bytes = (end + 7) / 8 * 8;
     if (threadIdx.x == 0) {
         ((u32 *)to)[0] = bucket;
         ((u32 *)to)[1] = end - VALUES_HEAD;

@@ -4,8 +4,8 @@
 #include "gpu/kernels/tile.h"
 
 template <class B> struct scan_shared {
-    places at;
-    alignas(16) B val[tile_of<B>::SIZE]; /* elements, until their places are known */
+    tile_positions at;
+    alignas(16) B val[tile_of<B>::SIZE]; /* elements, until their positions are known */
 };
 
 /* Scans. mask: bits of an element that are compared with zero; without the sign for floats. `total`

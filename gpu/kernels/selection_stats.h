@@ -94,7 +94,7 @@ DEVICE void store_tile_stats(const selection_stats_shared<B> &s, gpu_claimed *to
 }
 
 /* The residual of element i is left alone since its sum overflowed: for the way back. */
-DEVICE void mark(u32 *overflows, u32 i)
+DEVICE void note_overflow(u32 *overflows, u32 i)
 {
     atomicOr(overflows + i / 32, 1u << i % 32);
 }

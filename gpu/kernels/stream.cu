@@ -93,16 +93,16 @@ KERNEL(ss_bitmap, 4)(const u32 *idx, u32 nnz, u32 first, u32 bits, u32 *words)
 }
 KERNEL_END(ss_bitmap)
 
-template <class B> static __device__ void pick(const B *v, const u32 *places, u32 count, B *to)
+template <class B> static __device__ void pick(const B *v, const u32 *indices, u32 count, B *to)
 {
     for (u32 j = first_element(); j < count; j += all_threads())
-        to[j] = v[places[j]];
+        to[j] = v[indices[j]];
 }
 
 #define PICK(name, B)                                                                              \
-    KERNEL(name, 4)(const B *v, const u32 *places, u32 count, B *to)                               \
+    KERNEL(name, 4)(const B *v, const u32 *indices, u32 count, B *to)                              \
     {                                                                                              \
-        pick(v, places, count, to);                                                                \
+        pick(v, indices, count, to);                                                               \
     }                                                                                              \
     KERNEL_END(name)
 

@@ -218,7 +218,7 @@ DEVICE double power_of_two(int e)
 template <class B> static __device__ void sketch(const B *v, u32 n, int shift, u64 *buckets)
 {
     SHARED(sketch_buckets, s);
-    const double half = power_of_two(shift / 2), rest = power_of_two(shift - shift / 2);
+    const double half = power_of_two(shift / 2), remaining = power_of_two(shift - shift / 2);
 
     for (u32 i = threadIdx.x; i < SKETCH_BUCKETS; i += THREADS)
         s[i] = 0;
@@ -229,7 +229,7 @@ template <class B> static __device__ void sketch(const B *v, u32 n, int shift, u
             continue;
         u64 h = ((u64)i + 1) * 0x9e3779b97f4a7c15ull;
         h = (h ^ h >> 32) * 0xd6e8feb86659fd93ull;
-        const long long units = __double2ll_rn((double)number_of(x) * half * rest);
+        const long long units = __double2ll_rn((double)number_of(x) * half * remaining);
         atomicAdd(&s[h >> 53], (u64)(h & (1u << 20) ? units : -units));
     }
     __syncthreads();

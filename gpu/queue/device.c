@@ -152,8 +152,8 @@ static const char *make_parts(struct gpu_device *d, const struct gpu_modules *mo
         return text;
     good(d, d->driver->stream_make(&d->stream, CU_STREAM_NON_BLOCKING));
     good(d, d->driver->event_make(&d->ready, CU_EVENT_DISABLE_TIMING));
-    for (size_t i = 0; i < GPU_MARKS; i++)
-        good(d, d->driver->event_make(&d->mark[i], CU_EVENT_DISABLE_TIMING));
+    for (size_t i = 0; i < GPU_EVENTS; i++)
+        good(d, d->driver->event_make(&d->event[i], CU_EVENT_DISABLE_TIMING));
     return d->queue.error == 0 ? NULL : failed(d, why, "a stream and its events");
 }
 
@@ -188,9 +188,9 @@ static void free_parts(struct gpu_device *d)
     for (size_t i = 0; i < GPU_SLOTS; i++)
         if (d->slot[i].data)
             (void)driver->pinned_free(d->slot[i].data);
-    for (size_t i = 0; i < GPU_MARKS; i++)
-        if (d->mark[i])
-            (void)driver->event_free(d->mark[i]);
+    for (size_t i = 0; i < GPU_EVENTS; i++)
+        if (d->event[i])
+            (void)driver->event_free(d->event[i]);
     if (d->ready)
         (void)driver->event_free(d->ready);
     if (d->stream)
@@ -234,21 +234,21 @@ bool gpu_after_program(struct gpu_device *d)
            good(d, result) && good(d, d->driver->stream_wait(d->stream, d->ready, 0));
 }
 
-gpu_ticket gpu_mark(struct gpu_device *d)
+gpu_ticket gpu_record(struct gpu_device *d)
 {
-    /* If all marks are in use, records the newest mark again. The tickets of that mark then pass
+    /* If all events are in use, records the newest event again. The tickets of that event then pass
      * later. */
-    if (d->marked - d->passed < GPU_MARKS || gpu_passed(d, d->passed + 1))
-        d->marked++;
+    if (d->recorded - d->passed < GPU_EVENTS || gpu_passed(d, d->passed + 1))
+        d->recorded++;
     if (d->queue.error == 0)
-        good(d, d->driver->event_record(d->mark[d->marked % GPU_MARKS], d->stream));
-    return d->marked;
+        good(d, d->driver->event_record(d->event[d->recorded % GPU_EVENTS], d->stream));
+    return d->recorded;
 }
 
 bool gpu_passed(struct gpu_device *d, gpu_ticket ticket)
 {
     while (d->queue.error == 0 && d->passed < ticket) {
-        const CUresult result = d->driver->event_query(d->mark[(d->passed + 1) % GPU_MARKS]);
+        const CUresult result = d->driver->event_query(d->event[(d->passed + 1) % GPU_EVENTS]);
         if (result == CUDA_ERROR_NOT_READY)
             return false;
         if (good(d, result))

@@ -14,7 +14,7 @@
 #include "gpu/queue/driver.h"
 #include "gpu/queue/launch.h"
 
-enum { GPU_SLOTS = 32, GPU_SLOT_BYTES = 1 << 20, GPU_MARKS = 64, GPU_MODULES_MOST = 16 };
+enum { GPU_SLOTS = 32, GPU_SLOT_BYTES = 1 << 20, GPU_EVENTS = 64, GPU_MODULES_MOST = 16 };
 
 /* The compiled kernels: fat binaries, and the CUDA version that they need. */
 struct gpu_modules {
@@ -46,8 +46,8 @@ struct gpu_device {
     CUfunction kernel[GPU_KERNELS_ALL];
     CUstream stream;
     CUevent ready; /* the program's work queued before the last gpu_after_program */
-    CUevent mark[GPU_MARKS];
-    gpu_ticket marked, passed;
+    CUevent event[GPU_EVENTS];
+    gpu_ticket recorded, passed;
     struct gpu_slot slot[GPU_SLOTS];
     size_t next_slot;
     size_t used, limit;          /* bytes of device memory */
@@ -81,7 +81,7 @@ void gpu_device_leave(struct gpu_device *d);
  * error has come. */
 bool gpu_after_program(struct gpu_device *d);
 
-gpu_ticket gpu_mark(struct gpu_device *d);
+gpu_ticket gpu_record(struct gpu_device *d);
 bool gpu_passed(struct gpu_device *d, gpu_ticket ticket);
 
 /* Allocates device memory, aligned to 256 bytes and not cleared. Returns NULL if none is left,

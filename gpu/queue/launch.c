@@ -57,7 +57,7 @@ void gpu_widen(struct gpu_queue *q, enum ss_type type, const struct gpu_rounded 
 {
     struct gpu_rounded v = *values;
     unsigned bf16 = v.bf16;
-    void *params[] = {&v.from, &v.places, &v.bucket, &bf16, &v.nnz, &to, &refused, &told};
+    void *params[] = {&v.from, &v.offsets, &v.bucket, &bf16, &v.nnz, &to, &refused, &told};
 
     gpu_start(q, GPU_OF(type, GPU_widen_b32), gpu_strides(v.nnz), params);
 }
@@ -131,11 +131,11 @@ void gpu_add_at(struct gpu_queue *q, enum ss_type type, void *r, uint32_t base, 
     gpu_start(q, GPU_OF(type, GPU_add_at_f32), gpu_strides(count), params);
 }
 
-void gpu_pick(struct gpu_queue *q, enum ss_type type, const void *v, const uint32_t *places,
+void gpu_pick(struct gpu_queue *q, enum ss_type type, const void *v, const uint32_t *indices,
               size_t count, void *to)
 {
     unsigned all = (unsigned)count;
-    void *params[] = {&v, &places, &all, &to};
+    void *params[] = {&v, &indices, &all, &to};
 
     gpu_start(q, GPU_OF(type, GPU_pick_b32), gpu_strides(count), params);
 }

@@ -42,7 +42,7 @@ struct gpu_list {
 size_t gpu_claim_work(enum ss_type type, size_t n);
 
 /* As ss_selectors.select, but that an overflow does not end the pass: such an entry is left alone,
- * counted in not_finite and overflowed, and marked. The threshold is `found` in device memory where
+ * counted in not_finite and overflowed, and noted. The threshold is `found` in device memory where
  * that is not NULL (0 there counts as 1). Sums of squares differ from the host's in their order. */
 void gpu_claim(struct gpu_queue *q, const struct gpu_input *in, uint64_t threshold,
                const uint64_t *found, const struct gpu_list *to, void *work);
@@ -96,11 +96,11 @@ struct gpu_code {
 void gpu_unpack(struct gpu_queue *q, const struct gpu_code *code, uint32_t *idx, uint32_t *refused,
                 uint32_t *told);
 
-/* Rounded values, bf16 or q8, as ss_values_look (core/wire/value_buckets.h) knows them: `places`
+/* Rounded values, bf16 or q8, as ss_values_look (core/wire/value_buckets.h) knows them: `offsets`
  * are those of their buckets. *refused and *told become 1 where there is no such code. */
 struct gpu_rounded {
     const void *from;
-    const uint32_t *places;
+    const uint32_t *offsets;
     uint32_t bucket, nnz;
     bool bf16;
 };
@@ -144,7 +144,7 @@ void gpu_clear_at(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t ba
                   const uint32_t *idx, size_t nnz);
 void gpu_add_at(struct gpu_queue *q, enum ss_type type, void *r, uint32_t base, const uint32_t *idx,
                 const void *val, size_t count);
-void gpu_pick(struct gpu_queue *q, enum ss_type type, const void *v, const uint32_t *places,
+void gpu_pick(struct gpu_queue *q, enum ss_type type, const void *v, const uint32_t *indices,
               size_t count, void *to);
 
 /* ---- dense vectors ---- */

@@ -170,7 +170,7 @@ def measure(own, cell, settings, launcher):
         folder = pathlib.Path(name).resolve()
         words = launcher + run_words(own, cell, settings, folder)
         words += ["--", program(), "--count", str(count), "--density", "1" if topk else density, "--type", own["type"],
-                  "--blocks", str(own["blocks"]), "--calls", str(CALLS), "--warm", str(WARM), "--contact",
+                  "--blocks", str(own["blocks"]), "--calls", str(CALLS), "--warm", str(WARM), "--exchange",
                   "--csv", "sparseshim-bench"] + (["--gradient", "3"] if topk else [])
         job, output = launch(words)
         found = re.search(r"^sparseshim-bench,(.*)$", output, re.M)

@@ -82,14 +82,14 @@ char *cli_preload(const char *library, const char *before)
     size_t room = strlen(library) + (before != NULL ? strlen(before) : 0) + 2;
     size_t used = 0;
     char *list = malloc(room);
-    char *rest = strdup(before != NULL ? before : "");
+    char *copy = strdup(before != NULL ? before : "");
     char *at = NULL;
-    if (list == NULL || rest == NULL) {
+    if (list == NULL || copy == NULL) {
         free(list);
-        free(rest);
+        free(copy);
         return NULL;
     }
-    char *entry = strtok_r(rest, ": ", &at);
+    char *entry = strtok_r(copy, ": ", &at);
     if (entry != NULL && cli_must_be_first(entry)) {
         used = append(list, used, room, entry);
         entry = strtok_r(NULL, ": ", &at);
@@ -98,6 +98,6 @@ char *cli_preload(const char *library, const char *before)
     for (; entry != NULL; entry = strtok_r(NULL, ": ", &at))
         if (!cli_is_library(entry))
             used = append(list, used, room, entry);
-    free(rest);
+    free(copy);
     return list;
 }

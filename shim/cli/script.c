@@ -43,18 +43,18 @@ static ssize_t first_bytes(const char *path, char *line, size_t size)
 bool script_interpreter(const char *script, char interpreter[PATH_MAX])
 {
     char line[1024];
-    char *rest;
+    char *next;
     if (first_bytes(script, line, sizeof line) < 3 || memcmp(line, "#!", 2) != 0)
         return false;
     line[strcspn(line, "\r\n")] = '\0';
-    const char *word = strtok_r(line + 2, " \t", &rest);
+    const char *word = strtok_r(line + 2, " \t", &next);
     if (word == NULL)
         return false;
     const char *base = strrchr(word, '/');
     if (strcmp(base != NULL ? base + 1 : word, "env") == 0) {
-        const char *program = strtok_r(NULL, " \t", &rest);
+        const char *program = strtok_r(NULL, " \t", &next);
         while (program != NULL && (program[0] == '-' || strchr(program, '=') != NULL))
-            program = strtok_r(NULL, " \t", &rest);
+            program = strtok_r(NULL, " \t", &next);
         if (program != NULL)
             word = program;
     }

@@ -28,10 +28,10 @@ static bool ended(MPI_Request *request, double patience)
     double until = shim_now() + patience;
     int done = 0;
 
-    for (unsigned turn = 1; !done; turn++) {
+    for (unsigned round = 1; !done; round++) {
         if (shim_real.Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return false;
-        if (done || turn % YIELD_AFTER != 0)
+        if (done || round % YIELD_AFTER != 0)
             continue;
         if (shim_now() > until)
             break;
@@ -106,7 +106,7 @@ static bool answer(const struct shim_comm *c, int rank, struct apart *own)
     return true;
 }
 
-/* Records a sample. Only one sample comes from first contacts; the last place is for the end. */
+/* Records a sample. Only one sample comes from first exchanges; the last entry is for the end. */
 static void keep(struct apart own, int most)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -163,8 +163,8 @@ static bool has_the_clock(const struct shim_comm *c)
 /* All ranks decide alike, whichever communicator is their first. */
 void shim_clock_meet(const struct shim_comm *c)
 {
-    if (!c->contact.agreed[SHIM_MEET_TRACE] || c->size != shim.process.ranks ||
-        !c->contact.within_world || !has_the_clock(c))
+    if (!c->first.agreed[SHIM_EXCHANGE_TRACE] || c->size != shim.process.ranks ||
+        !c->first.within_world || !has_the_clock(c))
         return;
     measure(c, 1);
     shim.hooks.clock_known(); /* also for a job that is killed later */
@@ -181,7 +181,7 @@ void shim_clock_part(void)
     c = shim_comm_get((uintptr_t)MPI_COMM_WORLD);
 
     ss_fpenv_enter_full(&saved);
-    if (c && c->state == SHIM_COMM_SERVED && c->contact.agreed[SHIM_MEET_TRACE] &&
+    if (c && c->state == SHIM_COMM_SERVED && c->first.agreed[SHIM_EXCHANGE_TRACE] &&
         shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS && ended(&request, PATIENCE_AT_END))
         measure(c, SHIM_CLOCK_SAMPLES);
     ss_fpenv_leave_full(&saved);

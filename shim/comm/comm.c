@@ -16,8 +16,8 @@
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* Static entries for a rank without memory. With an entry the rank takes part in the first contact,
- * where other ranks wait for it, and all ranks learn that their calls pass. */
+/* Static entries for a rank without memory. With an entry the rank takes part in the first
+ * exchange, where other ranks wait for it, and all ranks learn that their calls pass. */
 static struct shim_comm spares[SHIM_SPARES];
 
 /* Handle that this thread is freeing, 0: none. */
@@ -87,7 +87,7 @@ void shim_comm_insert(struct shim_comm *c)
     *bucket = c;
     note_bucket(shim_bucket_of((uintptr_t)c->handle));
     shim.table.known++;
-    c->in_table.number = shim.table.contacts++;
+    c->in_table.number = shim.table.exchanges++;
     pthread_mutex_unlock(&shim.table.lock);
 }
 
@@ -180,7 +180,7 @@ struct shim_comm *shim_comm_allocate(void)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
     c->private = c->rounds.comm = MPI_COMM_NULL;
-    c->contact.request = MPI_REQUEST_NULL;
+    c->first.request = MPI_REQUEST_NULL;
     c->group = MPI_GROUP_NULL;
     c->follows = atomic_load(&shim.table.residuals_freed);
     return c;
@@ -189,7 +189,7 @@ struct shim_comm *shim_comm_allocate(void)
 static void discard(struct shim_comm *c)
 {
     shim_comm_release(c);
-    if (c->contact.request != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED)
+    if (c->first.request != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED)
         return; /* a request of this library may still write to it */
     pthread_mutex_destroy(&c->lock);
     if (c->in_table.spare)
@@ -279,10 +279,10 @@ static void let_go(MPI_Comm comm, bool own)
         shim.hooks.last_comm_gone();
 }
 
-/* Returns true if the entry stays. Callbacks of the application that run after this library's may
- * use the communicator; on other ranks they may run before. If a callback fails, the communicator
- * lives on. */
-static bool stays(MPI_Comm comm)
+/* Returns true if the entry is still in the table. Callbacks of the application that run after this
+ * library's may use the communicator; on other ranks they may run before. If a callback fails, the
+ * communicator lives on. */
+static bool is_kept(MPI_Comm comm)
 {
     bool does;
 
@@ -299,7 +299,7 @@ static int on_delete(MPI_Comm argument, int keyval, void *value, void *extra)
     (void)keyval, (void)value, (void)extra;
     if (comm == MPI_COMM_WORLD && atomic_load(&shim.process.finalizing))
         return MPI_SUCCESS; /* stays served until MPI_Finalize returns */
-    if (!stays(comm))
+    if (!is_kept(comm))
         let_go(comm, false);
     return MPI_SUCCESS;
 }
@@ -431,7 +431,7 @@ void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, 
 /* Frees memory without an MPI call. The buffers of messages that have not ended stay. */
 static void bury(struct shim_comm *c)
 {
-    if (c->contact.request != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED ||
+    if (c->first.request != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED ||
         c->transport.count > 0 || c->rounds.transport.count > 0)
         return;
     ss_comm_free(c->core);

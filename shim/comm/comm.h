@@ -17,28 +17,29 @@
 enum shim_communicator {
     SHIM_COMM_SERVED,
     SHIM_COMM_PASSES, /* for good: one rank, an intercommunicator, or refused in a blocking call */
-    /* refused at creation: nonblocking calls pass, and a blocking one makes contact once more */
+    /* refused at creation: nonblocking calls pass, and a blocking one makes the first exchange once
+       more */
     SHIM_COMM_LATER,
     /* a wait outside of core has timed out, or this rank could not make a call that other ranks
      * wait for: every later eligible call returns an error */
     SHIM_COMM_FAILED
 };
 
-/* Values that the ranks exchange at first contact, reduced by MIN: these entries, and, for each of
- * up to SHIM_SHARED options that must be equal, the hash of its value and the negative of the
+/* Values that the ranks combine in the first exchange, reduced by MIN: these entries, and, for each
+ * of up to SHIM_SHARED options that must be equal, the hash of its value and the negative of the
  * hash. */
-enum shim_meet {
-    SHIM_MEET_OK,
-    SHIM_MEET_PROTOCOL_MIN,
-    SHIM_MEET_PROTOCOL_MAX, /* negated */
-    SHIM_MEET_COSTS,        /* this rank knows the costs of the network */
-    SHIM_MEET_TIMEOUT,      /* this rank has a TIMEOUT */
-    SHIM_MEET_NONBLOCKING,  /* this rank takes nonblocking calls over */
-    SHIM_MEET_QUORUM,       /* this rank can serve partial calls */
-    SHIM_MEET_TRACE,        /* this rank wants a TRACE */
-    /* from the first rank: a number that no other first contact in progress has */
-    SHIM_MEET_NUMBER,
-    SHIM_MEETING
+enum shim_exchange {
+    SHIM_EXCHANGE_OK,
+    SHIM_EXCHANGE_PROTOCOL_MIN,
+    SHIM_EXCHANGE_PROTOCOL_MAX, /* negated */
+    SHIM_EXCHANGE_COSTS,        /* this rank knows the costs of the network */
+    SHIM_EXCHANGE_TIMEOUT,      /* this rank has a TIMEOUT */
+    SHIM_EXCHANGE_NONBLOCKING,  /* this rank takes nonblocking calls over */
+    SHIM_EXCHANGE_QUORUM,       /* this rank can serve partial calls */
+    SHIM_EXCHANGE_TRACE,        /* this rank wants a TRACE */
+    /* from the first rank: a number that no other first exchange in progress has */
+    SHIM_EXCHANGE_NUMBER,
+    SHIM_EXCHANGED
 };
 
 enum { SHIM_SHARED = 32 };
@@ -54,36 +55,36 @@ struct shim_in_table {
     struct shim_comm *next; /* in the bucket, or in the list of dropped entries */
     struct shim_comm *next_in[SHIM_LISTS];
     unsigned refs;   /* one for the table, one for each list and each call in progress */
-    uint64_t number; /* order of first contact */
+    uint64_t number; /* order of the first exchange */
     /* `freer` is in MPI_Comm_free, and another thread may get the handle for a new communicator */
     bool freeing;
     pthread_t freer;
     bool spare; /* one of the static entries, never freed; does not change */
 };
 
-/* What the ranks exchange at first contact. Written by shim/comm/contact.c before the entry is in
- * the table, and read by all; only `created` changes later. */
-struct shim_contact {
+/* What the ranks exchange in the first exchange. Written by shim/comm/first_exchange.c before the
+ * entry is in the table, and read by all; only `created` changes later. */
+struct shim_first_exchange {
     bool at_creation;  /* made where the program made the communicator */
     bool within_world; /* all ranks are in MPI_COMM_WORLD */
     /* `request` may outlive the call and writes to `agreed` */
     MPI_Request request;
-    long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
-    long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
+    long long proposal[SHIM_EXCHANGED + 2 * SHIM_SHARED];
+    long long agreed[SHIM_EXCHANGED + 2 * SHIM_SHARED];
     bool same_settings; /* all ranks have the same options */
     /* communicators that the program has made from it and from its ancestors, equal on its ranks */
     atomic_uint created;
 };
 
-/* The hosts of the ranks, and what the ranks of a host share. Set at first contact (contact.c,
- * peers.c, shared.c), and read by core. */
+/* The hosts of the ranks, and what the ranks of a host share. Set in the first exchange
+ * (first_exchange.c, peers.c, shared.c), and read by core. */
 struct shim_hosts {
     struct ss_layout *layout;
     struct ss_peers *peers;  /* NULL: ranks do not read each other's memory */
     struct ss_shared shared; /* memory that all ranks share; zero: none */
 };
 
-/* What partial calls need. Owned by shim/comm/partial_calls.c; after the first contact under the
+/* What partial calls need. Owned by shim/comm/partial_calls.c; after the first exchange under the
  * communicator's lock. */
 struct shim_rounds {
     MPI_Comm comm; /* a second private communicator */
@@ -95,7 +96,7 @@ struct shim_rounds {
  * calls that pass, shim/comm/progress.c lists communicators with calls in progress. */
 struct shim_queue {
     struct shim_task *first, *last; /* started tasks come first */
-    uint64_t calls;                 /* eligible calls so far, including the first contact */
+    uint64_t calls;                 /* eligible calls so far, including the first exchange */
     uint64_t started;               /* core calls started */
     double stepped;                 /* time when all of it was last stepped */
     bool polled;                    /* a nonblocking call was made */
@@ -128,10 +129,10 @@ struct shim_comm {
     struct ss_comm *core;
     struct shim_rounds rounds;
     struct shim_hosts hosts;
-    struct shim_contact contact;
+    struct shim_first_exchange first;
     atomic_int *reserved; /* counts here as one of the SHIM_PRIVATES; NULL: does not count */
     bool follows;         /* made after a communicator with residuals was freed */
-    bool costs_logged;    /* DEBUG=info has logged the costs at first contact */
+    bool costs_logged;    /* DEBUG=info has logged the costs in the first exchange */
     bool costs_kept;      /* shim/comm/group_costs.c has them */
 };
 
@@ -142,7 +143,7 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size);
 struct shim_comm *shim_comm_get(uintptr_t handle);
 /* Acts like shim_comm_get, but returns NULL before the ranks have agreed. */
 struct shim_comm *shim_comm_met(uintptr_t handle);
-/* Removes an entry in the state SHIM_COMM_LATER, for another first contact. */
+/* Removes an entry in the state SHIM_COMM_LATER, for another first exchange. */
 void shim_comm_forget(uintptr_t handle);
 /* Returns the number of ranks of a communicator that has an entry; 0 if it has none. */
 int shim_comm_known_size(uintptr_t handle);
@@ -152,11 +153,11 @@ void shim_comm_put(struct shim_comm *c);
  * The next eligible call or the end of the job frees the entry. */
 void shim_comm_put_later(struct shim_comm *c);
 
-/* Sets *list to all entries in order of first contact, each with a reference for the caller, who
- * frees the list. Returns their number; 0 if memory is short. */
+/* Sets *list to all entries in order of the first exchange, each with a reference for the caller,
+ * who frees the list. Returns their number; 0 if memory is short. */
 size_t shim_comm_all(struct shim_comm ***list);
 
-/* Returns a new entry for a first contact: zero except its lock and null handles. Returns NULL if
+/* Returns a new entry for a first exchange: zero except its lock and null handles. Returns NULL if
  * memory and the static entries are used up. */
 struct shim_comm *shim_comm_allocate(void);
 void shim_comm_insert(struct shim_comm *c);
@@ -226,11 +227,11 @@ void shim_comm_read_name(struct shim_comm *c);
 /* Returns the number of ranks of an existing intracommunicator; 0 for an intercommunicator. */
 int shim_comm_size_of(uintptr_t handle);
 
-/* shim/comm/contact.c. First contact: called by all ranks in the same call, after the native call
- * has succeeded. Collective over the communicator; a rank without memory takes part too. Returns
- * MPI_SUCCESS, or an MPI error code that was raised: after a TIMEOUT, for bad settings under
- * STRICT, or if this rank has no memory to meet the others. */
-int shim_comm_contact(uintptr_t handle);
+/* shim/comm/first_exchange.c. First exchange: called by all ranks in the same call, after the
+ * native call has succeeded. Collective over the communicator; a rank without memory takes part
+ * too. Returns MPI_SUCCESS, or an MPI error code that was raised: after a TIMEOUT, for bad settings
+ * under STRICT, or if this rank has no memory to meet the others. */
+int shim_comm_first_exchange(uintptr_t handle);
 /* Returns the number of this process's host. `rank`, of the communicator or the world, matters only
  * where a test gives the layout. */
 uint64_t shim_comm_host(int rank);

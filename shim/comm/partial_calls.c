@@ -84,7 +84,7 @@ static bool serve(struct shim_comm *comm, void *ctx)
     return moved;
 }
 
-bool shim_partial_turn(bool *under_way)
+bool shim_partial_step(bool *under_way)
 {
     *under_way = false;
     return shim_list_visit(SHIM_PARTIAL, serve, under_way);

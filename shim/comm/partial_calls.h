@@ -7,7 +7,8 @@
 /* Finds, when the job begins, if this rank can serve partial calls. */
 void shim_partial_start(void);
 
-/* Opens a transport for partial calls, before the ranks meet at first contact and agree on it. */
+/* Opens a transport for partial calls, before the first exchange, in which the ranks agree on it.
+ */
 void shim_partial_equip(struct shim_comm *c);
 
 /* Gives the transport up: what shim_transport_close says. */
@@ -18,7 +19,7 @@ void shim_partial_open(struct shim_comm *c);
 
 /* Steps the rounds of all communicators except those that another thread is stepping. Returns true
  * if something moved; sets *under_way if messages are in flight. */
-bool shim_partial_turn(bool *under_way);
+bool shim_partial_step(bool *under_way);
 
 /* Drops the list's reference after the application has freed the communicator. Makes no MPI
  * call. */

@@ -17,7 +17,7 @@ static bool agree(const struct shim_comm *c, bool own)
            all;
 }
 
-/* Returns what a rank shows in the first contact: another value on each rank of a host. Containers
+/* Returns what a rank shows in the first exchange: another value on each rank of a host. Containers
  * may give all ranks the same process number, and without address randomization all show their
  * value at the same address. A rank then reads its own memory instead of another's, and sees its
  * own value. */
@@ -26,7 +26,7 @@ static uint64_t shown_by(const struct shim_comm *c, int rank)
     return c->hosts.layout->ids[rank] + (uint64_t)rank;
 }
 
-/* Tries to read what each rank of this host shows. The number of the first contact tells the ranks
+/* Tries to read what each rank of this host shows. The number of the first exchange tells the ranks
  * from processes of another namespace that have their numbers. */
 static bool can_read(const struct shim_comm *c, uint64_t number)
 {
@@ -40,9 +40,9 @@ static bool can_read(const struct shim_comm *c, uint64_t number)
     return true;
 }
 
-static bool meet(struct shim_comm *c)
+static bool prove(struct shim_comm *c)
 {
-    const uint64_t number = (uint64_t)c->contact.agreed[SHIM_MEET_NUMBER] + 1;
+    const uint64_t number = (uint64_t)c->first.agreed[SHIM_EXCHANGE_NUMBER] + 1;
     struct ss_peer own;
     bool reads;
 
@@ -59,9 +59,9 @@ static bool meet(struct shim_comm *c)
     return reads;
 }
 
-void shim_peers_meet(struct shim_comm *c)
+void shim_peers_open(struct shim_comm *c)
 {
-    if (meet(c)) {
+    if (prove(c)) {
         ss_comm_set_peers(c->core, c->hosts.peers);
     } else {
         ss_peers_free(c->hosts.peers);

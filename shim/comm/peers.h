@@ -7,6 +7,6 @@
 /* Finds out whether each rank of the communicator can read the memory of the other ranks of its
  * host, and if so lets all do it. Called by all ranks when the private communicator is new and the
  * hosts are known, on any thread. */
-void shim_peers_meet(struct shim_comm *c);
+void shim_peers_open(struct shim_comm *c);
 
 #endif

@@ -142,7 +142,7 @@ bool shim_progress(void)
 {
     if (shim_progress_idle())
         return false;
-    atomic_fetch_add_explicit(&shim.watch.turns, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&shim.watch.rounds, 1, memory_order_relaxed);
     return shim_list_visit(SHIM_ACTIVE, step, NULL);
 }
 
@@ -150,7 +150,7 @@ bool shim_progress(void)
 
 bool shim_progress_is_open(void)
 {
-    return atomic_load(&shim.watch.bars) == 0;
+    return atomic_load(&shim.watch.stops) == 0;
 }
 
 static bool others_inside(void)
@@ -164,7 +164,7 @@ static void go_in(void)
 {
     atomic_fetch_add(&shim.watch.inside, 1);
     (void)ss_fpenv_enter();
-    if (atomic_load(&shim.watch.own_sums) > 0)
+    if (atomic_load(&shim.watch.environment_sums) > 0)
         ss_fpenv_leave(atomic_load(&shim.watch.rounding));
 }
 
@@ -182,7 +182,7 @@ static void come_out(void)
 
 /* Makes one round of progress in a thread of the shim, which counts as inside of MPI meanwhile.
  * Does nothing if MPI could run code of the application. */
-static bool turn(void)
+static bool make_round(void)
 {
     bool moved = false;
 
@@ -207,42 +207,42 @@ void shim_progress_keep_out(void)
 {
     atomic_store(&shim.callbacks.any, true);
     if (!atomic_exchange(&shim.watch.shut, true))
-        shim_progress_bar();
+        shim_progress_stop();
 }
 
-bool shim_progress_try_bar(void)
+bool shim_progress_try_stop(void)
 {
-    atomic_fetch_add(&shim.watch.bars, 1);
+    atomic_fetch_add(&shim.watch.stops, 1);
     if (!others_inside())
         return true;
-    shim_progress_unbar();
+    shim_progress_resume();
     return false;
 }
 
-void shim_progress_bar(void)
+void shim_progress_stop(void)
 {
-    atomic_fetch_add(&shim.watch.bars, 1);
+    atomic_fetch_add(&shim.watch.stops, 1);
     wait_outside();
 }
 
-void shim_progress_unbar(void)
+void shim_progress_resume(void)
 {
-    atomic_fetch_sub(&shim.watch.bars, 1);
+    atomic_fetch_sub(&shim.watch.stops, 1);
 }
 
 void shim_progress_round_as(ss_fpenv env)
 {
     atomic_store(&shim.watch.rounding, ss_fpenv_rounding(env));
-    atomic_fetch_add(&shim.watch.own_sums, 1);
+    atomic_fetch_add(&shim.watch.environment_sums, 1);
     wait_outside();
 }
 
 void shim_progress_round_as_before(void)
 {
-    atomic_fetch_sub(&shim.watch.own_sums, 1);
+    atomic_fetch_sub(&shim.watch.environment_sums, 1);
 }
 
-static void rest(long nanoseconds)
+static void sleep_for(long nanoseconds)
 {
     struct timespec t = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
 
@@ -255,7 +255,7 @@ static bool burst(void)
     bool any = false;
 
     for (int idle = 0; idle < IDLE_STEPS && !shim_progress_idle();) {
-        if (turn()) {
+        if (make_round()) {
             any = true;
             idle = 0;
         } else {
@@ -272,28 +272,28 @@ static void look(uint64_t *seen, long *pause)
 {
     bool moved;
 
-    if (!shim.requests.own_thread) {
-        uint64_t turns;
+    if (!shim.requests.by_thread) {
+        uint64_t rounds;
 
-        rest(*pause);
-        turns = atomic_load(&shim.watch.turns);
-        if (turns != *seen) {
-            *seen = turns;
+        sleep_for(*pause);
+        rounds = atomic_load(&shim.watch.rounds);
+        if (rounds != *seen) {
+            *seen = rounds;
             *pause = LOOK_AFTER;
             return;
         }
     }
     moved = burst();
-    *seen = atomic_load(&shim.watch.turns);
+    *seen = atomic_load(&shim.watch.rounds);
     if (moved)
         *pause = LOOK_SOON;
     else if (*pause < LOOK_AFTER)
         *pause *= 2;
-    if (shim.requests.own_thread && !moved)
-        rest(LOOK_SOON);
+    if (shim.requests.by_thread && !moved)
+        sleep_for(LOOK_SOON);
 }
 
-/* Makes one round of partial calls, like turn. */
+/* Makes one round of partial calls, like make_round. */
 static bool take_part(bool *under_way)
 {
     bool moved = false;
@@ -301,7 +301,7 @@ static bool take_part(bool *under_way)
     *under_way = false;
     go_in();
     if (shim_progress_is_open())
-        moved = shim_partial_turn(under_way);
+        moved = shim_partial_step(under_way);
     come_out();
     return moved;
 }
@@ -342,15 +342,15 @@ static void look_at_rounds(uint64_t *seen, struct thrift *thrift)
 {
     const long seldom = (long)(LOOK_ROUNDS * thrift->stretch);
     bool under_way = false, moved = false;
-    uint64_t turns;
+    uint64_t rounds;
 
     for (int i = 0; i < IDLE_STEPS && take_part(&under_way); i++)
         ;
-    turns = atomic_load(&shim.watch.turns);
-    if (!shim_progress_idle() && (shim.requests.own_thread || turns == *seen))
+    rounds = atomic_load(&shim.watch.rounds);
+    if (!shim_progress_idle() && (shim.requests.by_thread || rounds == *seen))
         moved = burst();
-    *seen = atomic_load(&shim.watch.turns);
-    rest((under_way || moved) && seldom > LOOK_SOON ? LOOK_SOON : seldom);
+    *seen = atomic_load(&shim.watch.rounds);
+    sleep_for((under_way || moved) && seldom > LOOK_SOON ? LOOK_SOON : seldom);
     be_thrifty(thrift);
 }
 
@@ -416,7 +416,7 @@ static void *watch(void *unused)
                 look_at_rounds(&seen, &thrift);
             } else if (shim_progress_idle()) {
                 idle++;
-                rest(shim.requests.own_thread ? LOOK_SOON : LOOK_AFTER);
+                sleep_for(shim.requests.by_thread ? LOOK_SOON : LOOK_AFTER);
             } else {
                 idle = 0;
                 look(&seen, &pause);
@@ -438,7 +438,7 @@ static void drain(void)
 
     while (!shim_progress_idle()) {
         if (!shim_progress())
-            rest(LOOK_SOON);
+            sleep_for(LOOK_SOON);
         if (!logged && shim_now() - begin > PATIENCE) {
             logged = true;
             shim_say(CFG_DEBUG_WARN,

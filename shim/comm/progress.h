@@ -29,14 +29,14 @@ void shim_progress_wake(void);
 bool shim_progress_refused(void);
 
 /* Keeps the shim's threads out of MPI, which may run code of the program in any thread inside of it
- * (shim/entry/callbacks.h), until as many calls of shim_progress_unbar. Returns when threads inside
- * have left, or after LEAVING seconds. */
-void shim_progress_bar(void);
-void shim_progress_unbar(void);
-/* Acts like shim_progress_bar, but if another thread of the shim is inside, bars none and returns
+ * (shim/entry/callbacks.h), until as many calls of shim_progress_resume. Returns when threads
+ * inside have left, or after LEAVING seconds. */
+void shim_progress_stop(void);
+void shim_progress_resume(void);
+/* Acts like shim_progress_stop, but if another thread of the shim is inside, stops none and returns
  * false. */
-bool shim_progress_try_bar(void);
-/* Bars the threads for the rest of the job; this rank votes so. */
+bool shim_progress_try_stop(void);
+/* Stops the threads until the job ends; this rank votes so. */
 void shim_progress_keep_out(void);
 
 /* Returns true if threads of the shim may call MPI. Asked after the thread counts as inside. */

@@ -125,7 +125,7 @@ static void *map_together(const struct shim_comm *c, int fd, bool ready, size_t 
 }
 
 /* All communicators together take at most this part of MAX_MEMORY: a program with many of them
- * keeps the rest for residuals. */
+ * keeps all else for residuals. */
 enum { PART_OF_LIMIT = 16 };
 static atomic_size_t taken_by_all;
 

@@ -57,7 +57,7 @@ static void count_first(const struct shim_call *call, enum ss_type type, double 
     shim_comm_put(comm);
 }
 
-/* ---- first contact ---- */
+/* ---- first exchange ---- */
 
 /* Counts a gather or reduce_scatter that could not have been served as what it is. */
 static bool is_too_late(const struct shim_call *call)
@@ -74,10 +74,11 @@ static bool is_too_late(const struct shim_call *call)
     return true;
 }
 
-/* Handles a call on a communicator whose ranks have not agreed: the MPI library's. Then they meet,
- * if the call is blocking: they may wait for each other. The size of a communicator, which decides
- * whether slices are eligible, can be asked for after the MPI library has accepted the call. */
-static int meet(const struct shim_call *call, enum ss_type type, void *request)
+/* Handles a call on a communicator whose ranks have not agreed: the MPI library's. Then they make
+ * it, if the call is blocking: they may wait for each other. The size of a communicator, which
+ * decides whether slices are eligible, can be asked for after the MPI library has accepted the
+ * call. */
+static int make_first_exchange(const struct shim_call *call, enum ss_type type, void *request)
 {
     const double begin = shim_now();
     int err = shim_pass_for(call, request ? shim_unmet() : SS_WHY_FIRST, request);
@@ -87,25 +88,27 @@ static int meet(const struct shim_call *call, enum ss_type type, void *request)
     if (request)
         return shim_comm_raise_settings(call->comm);
     if (call->kind == SS_KIND_ALLREDUCE) {
-        err = shim_comm_contact(call->comm);
+        err = shim_comm_first_exchange(call->comm);
         count_first(call, type, begin);
         return err;
     }
-    return !shim_comm_exists(call->comm) || is_too_late(call) ? err : shim_comm_contact(call->comm);
+    return !shim_comm_exists(call->comm) || is_too_late(call)
+               ? err
+               : shim_comm_first_exchange(call->comm);
 }
 
 /* ---- the switch ---- */
 
 /* Passes a call to the MPI library on the private communicator, after the calls taken over there,
  * because a rank has callbacks. */
-static int pass_behind(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-                       void *request)
+static int pass_after(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                      void *request)
 {
-    struct shim_call natively = *call;
+    struct shim_call there = *call;
     int err;
 
-    natively.comm = (uintptr_t)comm->private;
-    err = pass_counted(&natively, comm, type, SS_WHY_CALLBACKS, request);
+    there.comm = (uintptr_t)comm->private;
+    err = pass_counted(&there, comm, type, SS_WHY_CALLBACKS, request);
     if (err != MPI_SUCCESS && !(call->staged && call->staged->failed))
         shim_real.Comm_call_errhandler(comm->handle, err);
     return err;
@@ -116,12 +119,12 @@ static int act(const struct shim_call *call, const struct shim_verdict *v, void 
     int err = MPI_SUCCESS;
 
     switch (v->act) {
-    case SHIM_ACT_OWN:
-        return shim_own_reduction(call, (int)v->reason, request);
+    case SHIM_ACT_USER_OPERATOR:
+        return shim_user_reduction(call, (int)v->reason, request);
     case SHIM_ACT_RECORD:
         return shim_learn(call, v->type, v->op, request);
-    case SHIM_ACT_MEET:
-        return meet(call, v->type, request);
+    case SHIM_ACT_FIRST_EXCHANGE:
+        return make_first_exchange(call, v->type, request);
     case SHIM_ACT_SERVE: /* the call in progress holds the reference */
         return shim_serve(call, v->comm, v->type, v->op, request);
     case SHIM_ACT_PASS:
@@ -130,8 +133,8 @@ static int act(const struct shim_call *call, const struct shim_verdict *v, void 
     case SHIM_ACT_PASS_THERE:
         err = pass_counted(call, v->comm, v->type, v->reason, request);
         break;
-    case SHIM_ACT_PASS_BEHIND:
-        err = pass_behind(call, v->comm, v->type, request);
+    case SHIM_ACT_PASS_AFTER:
+        err = pass_after(call, v->comm, v->type, request);
         break;
     case SHIM_ACT_REFUSE:
         err = shim_refuse(v->comm);

@@ -50,7 +50,7 @@ static void note_operator(void)
 
 void shim_callbacks_operator(uintptr_t op)
 {
-    if (shim_is_own_operator(op) &&
+    if (shim_is_user_operator(op) &&
         !atomic_load_explicit(&shim.callbacks.operators, memory_order_relaxed))
         note_operator();
 }
@@ -150,7 +150,7 @@ int shim_type_set_attr(shim_set_attr_fn *next, uintptr_t type, int keyval, void 
 static int on_end(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)comm, (void)keyval, (void)value, (void)extra;
-    shim_progress_unbar();
+    shim_progress_resume();
     return MPI_SUCCESS;
 }
 
@@ -161,16 +161,16 @@ static bool runs_code(MPI_Comm comm)
            shim_threads_may_come() && shim_is_communicator((uintptr_t)comm);
 }
 
-/* Bars threads of the shim until the attributes of the communicator are deleted, by an attribute of
- * the shim. The caller frees its key. */
+/* Stops threads of the shim until the attributes of the communicator are deleted, by an attribute
+ * of the shim. The caller frees its key. */
 static int bar_until_end(MPI_Comm comm)
 {
     int keyval = SHIM_NO_KEY;
 
-    shim_progress_bar();
+    shim_progress_stop();
     if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_end, &keyval, NULL) != MPI_SUCCESS ||
         shim_real.Comm_set_attr(comm, keyval, NULL) != MPI_SUCCESS)
-        atomic_store(&shim.callbacks.any, true); /* for the rest of the job */
+        atomic_store(&shim.callbacks.any, true); /* until the job ends */
     return keyval;
 }
 
@@ -193,7 +193,7 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
     uintptr_t handle, outer;
     int err, keyval = SHIM_NO_KEY;
 
-    if (atomic_load(&shim.process.phase) != SHIM_READY || !comm || !shim_is_own_process())
+    if (atomic_load(&shim.process.phase) != SHIM_READY || !comm || !shim_is_this_process())
         return next(comm);
     handle = shim_abi_load(comm);
     if (shim_learns())

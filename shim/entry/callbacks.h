@@ -10,7 +10,7 @@
  * - from the post to the end of a nonblocking reduction with an operator of the program, which is
  *   posted after the calls in flight on its communicator (shim/entry/operators.c)
  * - from MPI_Comm_free to the deletion of the communicator's attributes
- * - for the rest of the job once a datatype gets an attribute with a delete callback, or a
+ * - until the job ends once a datatype gets an attribute with a delete callback, or a
  *   persistent request is started in a program with an operator of its own
  *
  * A blocking reduction needs no precaution: MPICH (3.4 to 5.0) runs its operator in the calling
@@ -44,9 +44,9 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm);
 
 /* Sees an MPI_Comm_idup or MPI_Comm_idup_with_info that has returned `err`. While Open MPI
  * (4.1, 5.0) copies a communicator, it takes the messages of the copy for those of later
- * nonblocking collectives and copies on the same one. A first contact makes both, so a communicator
- * that is copied before its first contact passes through. All ranks agree on that, since they make
- * the collectives of a communicator in one order.
+ * nonblocking collectives and copies on the same one. A first exchange makes both, so a
+ * communicator that is copied before its first exchange passes through. All ranks agree on that,
+ * since they make the collectives of a communicator in one order.
  */
 int shim_comm_copied(uintptr_t comm, int err);
 

@@ -23,10 +23,10 @@ bool shim_is_little(int64_t count, uintptr_t type, int size);
 /* shim/entry/operators.c: handles a nonblocking reduction with an operator of the program. reason:
  * why the call is not served, if it is counted. */
 enum { SHIM_NOT_COUNTED = -1 };
-int shim_own_reduction(const struct shim_call *call, int reason, void *request);
+int shim_user_reduction(const struct shim_call *call, int reason, void *request);
 /* Handles MPI_Start and MPI_Startall, which may start a persistent reduction with such an
  * operator. */
-void shim_own_start(void);
+void shim_user_start(void);
 /* Handles MPI_Op_free, which `next` completes. */
 int shim_op_free(shim_op_free_fn *next, void *op);
 

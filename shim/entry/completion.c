@@ -7,7 +7,7 @@ static inline bool is_complete(const void *requests)
 {
     be_ready();
     return atomic_load_explicit(&shim.requests.count, memory_order_relaxed) == 0 ||
-           !shim.requests.polled || !requests || !shim_is_own_process();
+           !shim.requests.polled || !requests || !shim_is_this_process();
 }
 
 static const void *at(const void *requests, int i)
@@ -15,18 +15,18 @@ static const void *at(const void *requests, int i)
     return (const char *)requests + (size_t)i * shim_abi.handle;
 }
 
-/* Makes one turn if a request of this library is pending. */
-static bool turn(int count, const void *requests)
+/* Polls once if a request of this library is pending. */
+static bool poll_requests(int count, const void *requests)
 {
     for (int i = 0; i < count; i++)
-        if (shim_request_turn(at(requests, i)))
+        if (shim_request_poll(at(requests, i)))
             return true;
     return false;
 }
 
 SLOW serve_wait(const struct shim_next *next, void *request, void *status)
 {
-    while (turn(1, request))
+    while (poll_requests(1, request))
         ;
     const struct shim_ended outer = shim_request_begin_end();
 
@@ -35,7 +35,7 @@ SLOW serve_wait(const struct shim_next *next, void *request, void *status)
 
 SLOW serve_test(const struct shim_next *next, void *request, int *done, void *status)
 {
-    turn(1, request);
+    poll_requests(1, request);
     const struct shim_ended outer = shim_request_begin_end();
 
     return shim_request_end_end(outer, next->test(request, done, status));
@@ -44,7 +44,7 @@ SLOW serve_test(const struct shim_next *next, void *request, int *done, void *st
 SLOW serve_waitall(const struct shim_next *next, int count, void *requests, void *statuses)
 {
     for (int i = 0; i < count; i++)
-        while (turn(1, at(requests, i)))
+        while (poll_requests(1, at(requests, i)))
             ;
     const struct shim_ended outer = shim_request_begin_end();
 
@@ -54,7 +54,7 @@ SLOW serve_waitall(const struct shim_next *next, int count, void *requests, void
 SLOW serve_testall(const struct shim_next *next, int count, void *requests, int *done,
                    void *statuses)
 {
-    turn(count, requests);
+    poll_requests(count, requests);
     const struct shim_ended outer = shim_request_begin_end();
 
     return shim_request_end_end(outer, next->testall(count, requests, done, statuses));
@@ -63,7 +63,7 @@ SLOW serve_testall(const struct shim_next *next, int count, void *requests, int 
 SLOW serve_testany(const struct shim_next *next, int count, void *requests, int *index, int *done,
                    void *status)
 {
-    turn(count, requests);
+    poll_requests(count, requests);
     const struct shim_ended outer = shim_request_begin_end();
 
     return shim_request_end_end(outer, next->testany(count, requests, index, done, status));
@@ -75,7 +75,7 @@ SLOW serve_waitany(const struct shim_next *next, int count, void *requests, int 
 {
     int done = 0, err = 0;
 
-    while (!done && err == 0 && turn(count, requests)) {
+    while (!done && err == 0 && poll_requests(count, requests)) {
         const struct shim_ended outer = shim_request_begin_end();
 
         err = shim_request_end_end(outer, next->testany(count, requests, index, &done, status));
@@ -90,7 +90,7 @@ SLOW serve_waitany(const struct shim_next *next, int count, void *requests, int 
 SLOW serve_testsome(const struct shim_next *next, int count, void *requests, int *ended,
                     int *indices, void *statuses)
 {
-    turn(count, requests);
+    poll_requests(count, requests);
     const struct shim_ended outer = shim_request_begin_end();
 
     return shim_request_end_end(outer, next->testsome(count, requests, ended, indices, statuses));
@@ -101,7 +101,7 @@ SLOW serve_waitsome(const struct shim_next *next, int count, void *requests, int
 {
     int err = 0;
 
-    while (err == 0 && turn(count, requests)) {
+    while (err == 0 && poll_requests(count, requests)) {
         const struct shim_ended outer = shim_request_begin_end();
 
         err =

@@ -1,9 +1,9 @@
 /* Calls that make a communicator. In jobs that serve every nonblocking call, the ranks of the new
- * communicator make contact in such a call, since they may wait for each other there: a nonblocking
- * call may not. All ranks see the same calls, so that a PMPI_ name counts as well, whoever calls it
- * (mpi_f08 of MPICH does). MPI_Comm_idup returns before the communicator is there, and not every
- * MPI library has MPI_Comm_create_from_group: nonblocking calls on their communicators pass
- * through. */
+ * communicator make a first exchange in such a call, since they may wait for each other there: a
+ * nonblocking call may not. All ranks see the same calls, so that a PMPI_ name counts as well,
+ * whoever calls it (mpi_f08 of MPICH does). MPI_Comm_idup returns before the communicator is there,
+ * and not every MPI library has MPI_Comm_create_from_group: nonblocking calls on their
+ * communicators pass through. */
 #include "shim/comm/at_creation.h"
 #include "shim/entry/entry.h"
 
@@ -53,8 +53,8 @@ static bool has_succeeded(const struct creation *c, int err)
     return err == 0;
 }
 
-/* Counts the call. Returns true if the ranks of the new communicator make contact; sets *number and
- * *willing for that. */
+/* Counts the call. Returns true if the ranks of the new communicator make a first exchange; sets
+ * *number and *willing for that. */
 static bool counts(const struct creation *c, unsigned *number, bool *willing)
 {
     *number = 0;
@@ -80,7 +80,7 @@ static int end(struct creation c, int err)
     if (!counts(&c, &number, &willing) || !shim_is_communicator(made))
         return err;
     shim_job_start_if_up();
-    return shim_comm_contact_at_creation(made, number, willing);
+    return shim_comm_exchange_at_creation(made, number, willing);
 }
 
 #define CREATES(member, name, parameters, arguments, makers)                                       \

@@ -44,28 +44,28 @@ static bool may_reduce(void)
 int MPI_Start(void *request)
 {
     if (may_reduce())
-        shim_own_start();
+        shim_user_start();
     return shim.next.start(request);
 }
 
 int MPI_Startall(int count, void *requests)
 {
     if (may_reduce())
-        shim_own_start();
+        shim_user_start();
     return shim.next.startall(count, requests);
 }
 
 int PMPI_Start(void *request)
 {
     if (FROM_FORTRAN && may_reduce())
-        shim_own_start();
+        shim_user_start();
     return shim.pmpi.start(request);
 }
 
 int PMPI_Startall(int count, void *requests)
 {
     if (FROM_FORTRAN && may_reduce())
-        shim_own_start();
+        shim_user_start();
     return shim.pmpi.startall(count, requests);
 }
 

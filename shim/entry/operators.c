@@ -16,18 +16,18 @@ static int post(const struct shim_call *call, int reason, void *request)
     return shim_pass_for(call, (enum ss_reason)reason, request);
 }
 
-/* Posts a reduction here, with threads of the shim barred until it has ended. A single rank has
+/* Posts a reduction here, with threads of the shim stopped until it has ended. A single rank has
  * nothing to reduce: its operator never runs. */
-static int post_barred(const struct shim_call *call, int reason, void *request)
+static int post_stopped(const struct shim_call *call, int reason, void *request)
 {
     int err;
 
-    shim_progress_bar();
+    shim_progress_stop();
     err = post(call, reason, request);
     if (err != MPI_SUCCESS || shim_comm_size_of(call->comm) == 1)
-        shim_progress_unbar();
+        shim_progress_resume();
     else
-        (void)shim_own_adopt(call, request); /* without memory they stay barred */
+        (void)shim_user_adopt(call, request); /* without memory they stay stopped */
     return err;
 }
 
@@ -38,7 +38,7 @@ static int post_privately(const struct shim_call *call, const struct shim_comm *
     int err;
 
     privately.comm = (uintptr_t)comm->private;
-    err = post_barred(&privately, reason, request);
+    err = post_stopped(&privately, reason, request);
     if (err != MPI_SUCCESS)
         shim_real.Comm_call_errhandler(comm->handle, err);
     return err;
@@ -46,7 +46,7 @@ static int post_privately(const struct shim_call *call, const struct shim_comm *
 
 static int queue(const struct shim_call *call, struct shim_comm *comm, int reason, void *request)
 {
-    if (!shim_own_queue(call, comm, request)) {
+    if (!shim_user_queue(call, comm, request)) {
         shim_comm_put(comm);
         return shim_raise((MPI_Comm)call->comm, SS_ERR_MEMORY,
                           "out of memory in a nonblocking reduction with an operator of the "
@@ -59,7 +59,7 @@ static int queue(const struct shim_call *call, struct shim_comm *comm, int reaso
     return MPI_SUCCESS;
 }
 
-int shim_own_reduction(const struct shim_call *call, int reason, void *request)
+int shim_user_reduction(const struct shim_call *call, int reason, void *request)
 {
     struct shim_comm *comm;
     int err;
@@ -75,9 +75,9 @@ int shim_own_reduction(const struct shim_call *call, int reason, void *request)
     if (atomic_load_explicit(&shim.table.dropped, memory_order_relaxed))
         shim_comm_sweep();
     comm = shim_comm_get(call->comm);
-    if (!comm || comm->state != SHIM_COMM_SERVED || !comm->contact.agreed[SHIM_MEET_NONBLOCKING])
-        err = post_barred(call, reason, request);
-    else if (shim_own_is_at_once(comm))
+    if (!comm || comm->state != SHIM_COMM_SERVED || !comm->first.agreed[SHIM_EXCHANGE_NONBLOCKING])
+        err = post_stopped(call, reason, request);
+    else if (shim_user_is_at_once(comm))
         err = post_privately(call, comm, reason, request);
     else
         return queue(call, comm, reason, request);
@@ -86,8 +86,8 @@ int shim_own_reduction(const struct shim_call *call, int reason, void *request)
     return err;
 }
 
-/* Bars the threads at the start of any persistent request, which does not show its operator. */
-void shim_own_start(void)
+/* Stops the threads at the start of any persistent request, which does not show its operator. */
+void shim_user_start(void)
 {
     if (shim_prepare() && shim_real_persistent && shim_threads_may_come())
         shim_progress_keep_out();
@@ -95,8 +95,8 @@ void shim_own_start(void)
 
 int shim_op_free(shim_op_free_fn *next, void *op)
 {
-    if (op && atomic_load(&shim.callbacks.own_waiting) > 0 &&
-        shim_is_own_operator(shim_abi_load(op)))
-        return shim_own_op_free(next, op);
+    if (op && atomic_load(&shim.callbacks.user_waiting) > 0 &&
+        shim_is_user_operator(shim_abi_load(op)))
+        return shim_user_op_free(next, op);
     return next(op);
 }

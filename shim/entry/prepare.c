@@ -200,7 +200,7 @@ static enum shim_phase look_around(void)
 
     if (!shim_real_find_next())
         return SHIM_NEW;
-    shim_own_process();
+    shim_note_process();
     clock_gettime(CLOCK_MONOTONIC, &now);
     shim.process.start_second = now.tv_sec;
     if (cfg_disabled() || !prepare_settings())
@@ -271,5 +271,5 @@ bool shim_prepare(void)
         }
         pthread_mutex_unlock(&shim.process.start_lock);
     }
-    return phase == SHIM_READY && shim_is_own_process();
+    return phase == SHIM_READY && shim_is_this_process();
 }

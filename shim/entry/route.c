@@ -21,11 +21,11 @@ struct shim_verdict shim_route_on(const struct shim_call *call, struct shim_comm
         v.act = SHIM_ACT_PASS_THERE;
         v.reason = SS_WHY_COMMUNICATOR;
     } else if (request && comm->state == SHIM_COMM_SERVED &&
-               !comm->contact.agreed[SHIM_MEET_NONBLOCKING]) {
+               !comm->first.agreed[SHIM_EXCHANGE_NONBLOCKING]) {
         v.act = SHIM_ACT_PASS_THERE;
         v.reason = SS_WHY_NONBLOCKING;
     } else if (request && atomic_load(&comm->queue.native_now) && !call->on_device) {
-        v.act = SHIM_ACT_PASS_BEHIND;
+        v.act = SHIM_ACT_PASS_AFTER;
     }
     return v;
 }
@@ -46,20 +46,21 @@ static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum s
 }
 
 /* With MERGE, returns true if a call below MIN_COUNT joins larger calls: a nonblocking sum whose
- * count a rule of REGISTER names. Ranks whose rules differ have found that out at first contact. */
-static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
+ * count a rule of REGISTER names. Ranks whose rules differ have found that out in the first
+ * exchange. */
+static bool is_merged(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
 {
     struct shim_comm *comm;
-    bool joins;
+    bool same;
 
     if (call->count < shim.least_named || !shim_takes_requests() ||
         !shim_operation_asked(call, type, op) || !ss_type_is_float(*type) ||
         !ss_rules_name(shim.settings.tensors.include, (uint64_t)call->count, *type) ||
         !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm)))
         return false;
-    joins = comm->state == SHIM_COMM_SERVED && comm->contact.same_settings;
+    same = comm->state == SHIM_COMM_SERVED && comm->first.same_settings;
     shim_comm_put(comm);
-    return joins;
+    return same;
 }
 
 /* Records a small call, for a report that says which MIN_COUNT would have taken it. */
@@ -87,18 +88,18 @@ static void note_ineligible(const struct shim_call *call, enum ss_reason reason,
 
 struct shim_verdict shim_route_allreduce(const struct shim_call *call, const void *request)
 {
-    struct shim_verdict v = {.act = SHIM_ACT_MEET};
+    struct shim_verdict v = {.act = SHIM_ACT_FIRST_EXCHANGE};
     bool eligible;
 
     shim_job_start_if_up();
     eligible = is_eligible(call, &v.type, &v.op, &v.reason);
     shim_callbacks_operator(call->op);
     if (!eligible && request && v.reason == SS_WHY_SMALL)
-        eligible = joins(call, &v.type, &v.op);
+        eligible = is_merged(call, &v.type, &v.op);
     if (!eligible)
         note_ineligible(call, v.reason, request);
-    if (call->own)
-        return (struct shim_verdict){.act = SHIM_ACT_OWN, .reason = v.reason};
+    if (call->user)
+        return (struct shim_verdict){.act = SHIM_ACT_USER_OPERATOR, .reason = v.reason};
     if (!eligible)
         return shim_pass_because(v.reason);
     if (shim_learns()) {
@@ -126,11 +127,11 @@ int shim_allreduce(const struct shim_call *call)
  * which reports it. */
 int shim_iallreduce(const struct shim_call *call, void *request)
 {
-    struct shim_call placed = *call;
+    struct shim_call known = *call;
 
     if (!shim_prepare() || !request)
         return shim_ipass(call, request);
-    placed.on_device = shim_lies_on_device(call);
-    placed.own = shim_is_own_operator(call->op) ? SHIM_OWN_IALLREDUCE : SHIM_OWN_NONE;
-    return shim_enter(shim_route_allreduce, &placed, request, false);
+    known.on_device = shim_lies_on_device(call);
+    known.user = shim_is_user_operator(call->op) ? SHIM_USER_IALLREDUCE : SHIM_USER_NONE;
+    return shim_enter(shim_route_allreduce, &known, request, false);
 }

@@ -6,21 +6,21 @@
 #include "shim/mpi/state.h"
 
 enum shim_act {
-    SHIM_ACT_PASS,        /* the MPI library's, for `reason` */
-    SHIM_ACT_PASS_THERE,  /* the same, and counted on its communicator */
-    SHIM_ACT_PASS_BEHIND, /* the MPI library's on the private communicator, behind the calls that
-                           * were taken over there, because a rank has callbacks */
-    SHIM_ACT_OWN,         /* a nonblocking reduction with an operator of the program */
-    SHIM_ACT_RECORD,      /* MODE=learn */
-    SHIM_ACT_MEET,        /* on a communicator whose ranks have not agreed */
-    SHIM_ACT_REFUSE,      /* on a communicator that has failed */
+    SHIM_ACT_PASS,           /* the MPI library's, for `reason` */
+    SHIM_ACT_PASS_THERE,     /* the same, and counted on its communicator */
+    SHIM_ACT_PASS_AFTER,     /* the MPI library's on the private communicator, behind the calls that
+                              * were taken over there, because a rank has callbacks */
+    SHIM_ACT_USER_OPERATOR,  /* a nonblocking reduction with an operator of the program */
+    SHIM_ACT_RECORD,         /* MODE=learn */
+    SHIM_ACT_FIRST_EXCHANGE, /* on a communicator whose ranks have not agreed */
+    SHIM_ACT_REFUSE,         /* on a communicator that has failed */
     SHIM_ACT_SERVE
 };
 
 struct shim_verdict {
     enum shim_act act;
-    enum ss_reason
-        reason; /* SHIM_ACT_PASS, SHIM_ACT_PASS_THERE, and SHIM_ACT_OWN if it is counted */
+    enum ss_reason reason;  /* SHIM_ACT_PASS, SHIM_ACT_PASS_THERE, and SHIM_ACT_USER_OPERATOR if it
+                               is counted */
     struct shim_comm *comm; /* with a reference for the one who acts, or NULL */
     enum ss_type type;      /* SHIM_ACT_RECORD, and where the call is eligible */
     enum ss_op op;

@@ -118,7 +118,7 @@ struct shim_verdict shim_route_slices(const struct shim_call *call, const void *
         shim_comm_sweep();
     v.comm = shim_comm_met(call->comm);
     if (!v.comm)
-        return (struct shim_verdict){.act = SHIM_ACT_MEET};
+        return (struct shim_verdict){.act = SHIM_ACT_FIRST_EXCHANGE};
     if (call->made) /* met by another thread during the call, which MPI does not allow */
         v.reason = SS_WHY_FIRST;
     else if (v.comm->size < 2 && !call->on_device)
@@ -132,7 +132,7 @@ struct shim_verdict shim_route_slices(const struct shim_call *call, const void *
 
 int shim_collective(const struct shim_call *call, void *request)
 {
-    struct shim_call placed = *call;
+    struct shim_call known = *call;
     bool device;
 
     if (!shim_prepare() && call->made)
@@ -140,6 +140,6 @@ int shim_collective(const struct shim_call *call, void *request)
     if (!shim_prepare())
         return request ? shim_ipass(call, request) : shim_pass(call);
     device = shim_lies_on_device(call);
-    placed.on_device = device && request;
-    return shim_enter(shim_route_slices, &placed, request, device && !request);
+    known.on_device = device && request;
+    return shim_enter(shim_route_slices, &known, request, device && !request);
 }

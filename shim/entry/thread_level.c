@@ -38,7 +38,7 @@ static bool raises(void)
 }
 
 /* Ends MPI_Init and MPI_Init_thread. Opens the part for CUDA if the program has loaded CUDA's
- * driver: MPI is up now, and the program may soon forbid system calls. Makes the first contact of
+ * driver: MPI is up now, and the program may soon forbid system calls. Makes the first exchange of
  * MPI_COMM_WORLD if the job serves every nonblocking call. */
 static int initialized(int err)
 {
@@ -49,7 +49,7 @@ static int initialized(int err)
     if (!shim_asked_for_requests() || atomic_exchange(&shim.table.met_world, true))
         return err;
     shim_job_start_if_up();
-    return shim_comm_contact_at_creation((uintptr_t)MPI_COMM_WORLD, 0, true);
+    return shim_comm_exchange_at_creation((uintptr_t)MPI_COMM_WORLD, 0, true);
 }
 
 static void remember(int err, int level, int provided)
@@ -127,7 +127,7 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
  * does not matter. */
 int shim_finalize(shim_finalize_fn *next)
 {
-    bool ours = atomic_load(&shim.process.phase) == SHIM_READY && shim_is_own_process();
+    bool ours = atomic_load(&shim.process.phase) == SHIM_READY && shim_is_this_process();
     int err;
 
     if (ours) {

@@ -116,7 +116,7 @@ static void job_end(void)
 static int on_finalize(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)comm, (void)keyval, (void)value, (void)extra;
-    if (shim_is_own_process())
+    if (shim_is_this_process())
         job_end();
     return MPI_SUCCESS;
 }
@@ -144,7 +144,7 @@ static void start_requests(void)
     shim.requests.polled = shim.requests.taken && !shim_real_grequest_start;
     if (!shim.requests.taken)
         shim_requests_pass();
-    shim.requests.own_thread = shim.requests.taken && shim.options.progress == CFG_PROGRESS_THREAD;
+    shim.requests.by_thread = shim.requests.taken && shim.options.progress == CFG_PROGRESS_THREAD;
 }
 
 static void pass_small_slices(void)
@@ -208,7 +208,7 @@ void shim_job_start_if_up(void)
 
 static void text_at_exit(void)
 {
-    if (shim_is_own_process())
+    if (shim_is_this_process())
         shim_report(false, true);
 }
 

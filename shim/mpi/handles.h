@@ -55,7 +55,7 @@ static inline bool shim_is_predefined(uintptr_t op)
 
 /* Returns true for an operator made by MPI_Op_create; false for MPI_OP_NULL and for handles that
  * are no operator, which MPI refuses. */
-static inline bool shim_is_own_operator(uintptr_t op)
+static inline bool shim_is_user_operator(uintptr_t op)
 {
     if (shim_abi.kind == SHIM_ABI_STANDARD)
         return op >= SHIM_MADE;

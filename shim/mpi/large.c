@@ -38,16 +38,16 @@ static bool in_place(const void *send)
 
 /* ---- reductions ---- */
 
-/* Returns the address `bytes` behind a buffer, which may be MPI_BOTTOM or undefined on this
- * rank. */
-static void *behind(const void *buffer, int64_t bytes)
+/* Returns the address `bytes` after the begin of a buffer, which may be MPI_BOTTOM or undefined on
+ * this rank. */
+static void *after(const void *buffer, int64_t bytes)
 {
     return (void *)((uintptr_t)buffer + (uintptr_t)bytes);
 }
 
-static const void *sent_behind(const void *send, int64_t bytes)
+static const void *sent_after(const void *send, int64_t bytes)
 {
-    return in_place(send) ? send : behind(send, bytes);
+    return in_place(send) ? send : after(send, bytes);
 }
 
 static int window_of(int64_t left)
@@ -65,7 +65,7 @@ int shim_large_allreduce_c(const void *send, void *recv, int64_t count, uintptr_
         return shim.next.allreduce(send, recv, narrow(count), type, op, comm);
     err = shim_large.type_get_extent(type, &lower, &extent);
     for (int64_t done = 0; err == 0 && done < count; done += WINDOW)
-        err = shim.next.allreduce(sent_behind(send, done * extent), behind(recv, done * extent),
+        err = shim.next.allreduce(sent_after(send, done * extent), after(recv, done * extent),
                                   window_of(count - done), type, op, comm);
     return err;
 }
@@ -80,7 +80,7 @@ int shim_large_reduce_c(const void *send, void *recv, int64_t count, uintptr_t t
         return shim.next.reduce(send, recv, narrow(count), type, op, root, comm);
     err = shim_large.type_get_extent(type, &lower, &extent);
     for (int64_t done = 0; err == 0 && done < count; done += WINDOW)
-        err = shim.next.reduce(sent_behind(send, done * extent), behind(recv, done * extent),
+        err = shim.next.reduce(sent_after(send, done * extent), after(recv, done * extent),
                                window_of(count - done), type, op, root, comm);
     return err;
 }
@@ -104,7 +104,7 @@ int shim_large_reduce_scatter_c(const void *send, void *recv, int64_t count, uin
     if (inter)
         return refuse(comm);
     for (int root = 0; err == 0 && root < size; root++) {
-        const void *block = behind(from, root * count * extent);
+        const void *block = after(from, root * count * extent);
 
         if (block == recv && root == rank)
             block = send;
@@ -265,20 +265,20 @@ static struct kept {
 } * kept;
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void keep(struct kept *fresh)
+static void keep(struct kept *added)
 {
     struct kept **at;
 
     pthread_mutex_lock(&kept_lock);
-    for (at = &kept; *at && (*at)->request != fresh->request; at = &(*at)->next)
+    for (at = &kept; *at && (*at)->request != added->request; at = &(*at)->next)
         ;
     if (*at) {
         free((*at)->lists);
-        (*at)->lists = fresh->lists;
-        free(fresh);
+        (*at)->lists = added->lists;
+        free(added);
     } else {
-        fresh->next = kept;
-        kept = fresh;
+        added->next = kept;
+        kept = added;
     }
     pthread_mutex_unlock(&kept_lock);
 }
@@ -295,7 +295,7 @@ static size_t width_of(uintptr_t handle)
 /* A post in progress: its lists, and the word for the handle of the MPI library. */
 struct post {
     struct lists lists;
-    struct kept *fresh;
+    struct kept *added;
     uintptr_t handle;
 };
 
@@ -308,8 +308,8 @@ static int post_begin(struct post *p, const int64_t *counts, const int64_t *disp
     p->handle = UINTPTR_MAX;
     if (err != 0)
         return err;
-    p->fresh = malloc(sizeof *p->fresh);
-    if (p->fresh)
+    p->added = malloc(sizeof *p->added);
+    if (p->added)
         return 0;
     free(p->lists.counts);
     return refuse(comm);
@@ -319,12 +319,12 @@ static int post_end(struct post *p, int err, void *request)
 {
     if (request)
         memcpy(request, &p->handle, width_of(p->handle));
-    *p->fresh = (struct kept){.request = p->handle, .lists = p->lists.counts};
+    *p->added = (struct kept){.request = p->handle, .lists = p->lists.counts};
     if (err == 0) {
-        keep(p->fresh);
+        keep(p->added);
     } else {
         free(p->lists.counts);
-        free(p->fresh);
+        free(p->added);
     }
     return err;
 }

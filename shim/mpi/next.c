@@ -111,16 +111,16 @@ static int ireduce_scatter(const struct shim_call *c, void *request)
  * form is wrapped. */
 int shim_ipass(const struct shim_call *c, void *request)
 {
-    switch (c->own) {
-    case SHIM_OWN_IREDUCE:
+    switch (c->user) {
+    case SHIM_USER_IREDUCE:
         return ireduce(c, request);
-    case SHIM_OWN_ISCAN:
+    case SHIM_USER_ISCAN:
         return ireduction(c, next_of(c)->iscan, next_of(c)->iscan_c, request);
-    case SHIM_OWN_IEXSCAN:
+    case SHIM_USER_IEXSCAN:
         return ireduction(c, next_of(c)->iexscan, next_of(c)->iexscan_c, request);
-    case SHIM_OWN_IREDUCE_BLOCK:
+    case SHIM_USER_IREDUCE_BLOCK:
         return ireduction(c, next_of(c)->ireduce_block, next_of(c)->ireduce_block_c, request);
-    case SHIM_OWN_IREDUCE_SCATTER:
+    case SHIM_USER_IREDUCE_SCATTER:
         return ireduce_scatter(c, request);
     default:
         break;

@@ -144,7 +144,7 @@ static bool is_same_object(const void *x, const void *y)
 
 /* Finds a function that the MPI library may lack, in the library that has PMPI_Allreduce: another
  * MPI library that is loaded as well may have it. */
-static bool find_own(const struct objects *all, void *pointer, const char *name)
+static bool find_in_mpi(const struct objects *all, void *pointer, const char *name)
 {
     void *function, *allreduce;
 
@@ -170,7 +170,7 @@ static void find_optional(const struct objects *all, void *next, void *pmpi, con
     char own[64];
 
     snprintf(own, sizeof own, "P%s", name);
-    if (find_own(all, pmpi, own))
+    if (find_in_mpi(all, pmpi, own))
         find_wrapped(all, next, name);
 }
 
@@ -324,7 +324,7 @@ int shim_real_abi_version(void)
     int major = -1, minor = -1;
 
     dl_iterate_phdr(collect, &all);
-    if (all.count > 0 && find_own(&all, &ask, "PMPI_Abi_get_version") &&
+    if (all.count > 0 && find_in_mpi(&all, &ask, "PMPI_Abi_get_version") &&
         ask(&major, &minor) != MPI_SUCCESS)
         major = -1;
     objects_free(&all);
@@ -393,7 +393,7 @@ static void find_iallgatherv_c(const struct objects *all)
     shim_iallgatherv_c_fn *const plain = shim_large_pmpi_iallgatherv_c;
 
     memcpy(&shim_real_iallgatherv_c, &plain, sizeof plain);
-    find_own(all, &shim_real_iallgatherv_c, "PMPI_Iallgatherv_c");
+    find_in_mpi(all, &shim_real_iallgatherv_c, "PMPI_Iallgatherv_c");
 }
 
 const char *shim_real_find_pmpi(void)
@@ -412,14 +412,14 @@ const char *shim_real_find_pmpi(void)
 #undef SHIM_FIND
     if (!lacking) {
         memcpy(&shim.library.comm_size, &shim_real.Comm_size, sizeof shim.library.comm_size);
-        if (!find_own(&all, &shim_real_grequest_start, "PMPIX_Grequest_start"))
-            find_own(&all, &shim_real_grequest_start, "MPIX_Grequest_start");
+        if (!find_in_mpi(&all, &shim_real_grequest_start, "PMPIX_Grequest_start"))
+            find_in_mpi(&all, &shim_real_grequest_start, "MPIX_Grequest_start");
         find_dup_fn(&all);
         if (shim_abi.kind != SHIM_ABI_OPEN_MPI)
-            find_own(&all, &shim_real_create_from_group, "PMPI_Comm_create_from_group");
+            find_in_mpi(&all, &shim_real_create_from_group, "PMPI_Comm_create_from_group");
         find_iallgatherv_c(&all);
-        find_own(&all, &shim_real_envelope_c, "PMPI_Type_get_envelope_c");
-        shim_real_persistent = find_own(&all, &persistent, "PMPI_Reduce_init");
+        find_in_mpi(&all, &shim_real_envelope_c, "PMPI_Type_get_envelope_c");
+        shim_real_persistent = find_in_mpi(&all, &persistent, "PMPI_Reduce_init");
     }
     objects_free(&all);
     return lacking;

@@ -39,33 +39,33 @@ static bool is_mpi(const Dl_info *info, const char *module)
            (function && dladdr(function, &mpi) && mpi.dli_fbase == info->dli_fbase);
 }
 
-static void examine(const void *address, struct shim_place *place)
+static void examine(const void *address, struct shim_caller *caller)
 {
     Dl_info info;
 
-    *place = (struct shim_place){.address = address};
+    *caller = (struct shim_caller){.address = address};
     /* the call is before its return address, which may be the first byte after the function */
     if (!dladdr((const char *)address - 1, &info) || !info.dli_fname) {
-        place->hash = mix(0, (uint64_t)(uintptr_t)address); /* code made at run time */
+        caller->hash = mix(0, (uint64_t)(uintptr_t)address); /* code made at run time */
         return;
     }
     const char *slash = strrchr(info.dli_fname, '/');
     const char *module = slash ? slash + 1 : info.dli_fname;
     uintptr_t offset = (uintptr_t)address - (uintptr_t)info.dli_fbase;
-    place->hash = mix(hash_text(module), offset);
-    place->mpi = is_mpi(&info, module);
-    snprintf(place->name, sizeof place->name, "%s+0x%zx", module, (size_t)offset);
+    caller->hash = mix(hash_text(module), offset);
+    caller->mpi = is_mpi(&info, module);
+    snprintf(caller->name, sizeof caller->name, "%s+0x%zx", module, (size_t)offset);
     if (info.dli_sname)
-        snprintf(place->symbol, sizeof place->symbol, "%s", info.dli_sname);
+        snprintf(caller->symbol, sizeof caller->symbol, "%s", info.dli_sname);
 }
 
 /* Returns the table entry of an address, or the empty entry for it. Called under the lock. */
-static struct shim_place *entry_of(const void *address)
+static struct shim_caller *entry_of(const void *address)
 {
     size_t i = (size_t)(mix(0, (uint64_t)(uintptr_t)address) >> 40);
 
     for (;; i++) {
-        struct shim_place *p = &shim.sites.places[i % SHIM_SITE_PLACES];
+        struct shim_caller *p = &shim.sites.callers[i % SHIM_SITE_CALLERS];
 
         if (!p->address || p->address == address)
             return p;
@@ -74,13 +74,13 @@ static struct shim_place *entry_of(const void *address)
 
 /* Returns the properties of an address. `room` serves if the table is full or could not be
  * allocated. */
-static const struct shim_place *place_of(const void *address, struct shim_place *room)
+static const struct shim_caller *caller_of(const void *address, struct shim_caller *room)
 {
-    struct shim_place *p = shim.sites.places ? entry_of(address) : room;
+    struct shim_caller *p = shim.sites.callers ? entry_of(address) : room;
 
     if (p != room && p->address == address)
         return p;
-    if (p != room && shim.sites.known >= SHIM_SITE_PLACES / 4 * 3)
+    if (p != room && shim.sites.known >= SHIM_SITE_CALLERS / 4 * 3)
         p = room;
     examine(address, p);
     shim.sites.known += p != room;
@@ -95,7 +95,7 @@ static void open_library(void)
     void *function = library ? dlsym(library, "unw_backtrace") : NULL;
 
     shim.sites.opened = true;
-    shim.sites.places = calloc(SHIM_SITE_PLACES, sizeof *shim.sites.places);
+    shim.sites.callers = calloc(SHIM_SITE_CALLERS, sizeof *shim.sites.callers);
     if (function) {
         memcpy(&shim.sites.backtrace, &function, sizeof function);
         (void)shim.sites.backtrace(frames, DEPTH);
@@ -153,21 +153,21 @@ static int frames_from(const void *address, void **frames)
     return n - first;
 }
 
-void shim_site_find(const void *address, struct shim_place *room, struct ss_call_site *site)
+void shim_site_find(const void *address, struct shim_caller *room, struct ss_call_site *site)
 {
     void *frames[DEPTH];
-    struct shim_place spare;
+    struct shim_caller spare;
     int first = 0, n;
     uint64_t path = 0;
 
     say_lacking(open_once());
     n = frames_from(address, frames);
     pthread_mutex_lock(&shim.sites.lock);
-    while (first < n - 1 && place_of(frames[first], &spare)->mpi)
+    while (first < n - 1 && caller_of(frames[first], &spare)->mpi)
         first++;
-    *room = *place_of(frames[first], &spare);
+    *room = *caller_of(frames[first], &spare);
     for (int i = first + 1; i < n && i <= first + SHIM_CALLERS; i++)
-        path = mix(path, place_of(frames[i], &spare)->hash);
+        path = mix(path, caller_of(frames[i], &spare)->hash);
     pthread_mutex_unlock(&shim.sites.lock);
     *site = (struct ss_call_site){
         .hash = room->hash ? room->hash : 1,

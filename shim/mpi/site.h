@@ -18,10 +18,10 @@
 
 #include "core/call/call.h"
 
-enum { SHIM_CALLERS = 3, SHIM_SITE_PLACES = 1024 };
+enum { SHIM_CALLERS = 3, SHIM_SITE_CALLERS = 1024 };
 
 /* Properties of a code address, kept because dladdr takes a microsecond. */
-struct shim_place {
+struct shim_caller {
     const void *address; /* NULL: empty entry */
     uint64_t hash;       /* hash of module and offset */
     bool mpi;            /* in the MPI library */
@@ -36,8 +36,8 @@ struct shim_sites {
     /* reason for the lack of libunwind, not logged yet; NULL: nothing to log */
     const char *lacking;
     int (*backtrace)(void **, int); /* unw_backtrace; NULL without libunwind */
-    /* hash table of SHIM_SITE_PLACES entries, allocated when needed */
-    struct shim_place *places;
+    /* hash table of SHIM_SITE_CALLERS entries, allocated when needed */
+    struct shim_caller *callers;
     unsigned known; /* entries used, at most three quarters */
 };
 
@@ -46,6 +46,6 @@ void shim_site_open(void);
 
 /* Finds the site of a call that returns to `address`. name and symbol of *site point into `room`,
  * which the caller keeps as long as the site. */
-void shim_site_find(const void *address, struct shim_place *room, struct ss_call_site *site);
+void shim_site_find(const void *address, struct shim_caller *room, struct ss_call_site *site);
 
 #endif

@@ -41,21 +41,22 @@ static atomic_bool *page_emptied_by_fork(void)
     return NULL;
 }
 
-void shim_own_process(void)
+void shim_note_process(void)
 {
     atomic_bool *page = page_emptied_by_fork();
 
     shim.process.pid = getpid();
     if (page) {
         atomic_store(page, true);
-        shim.process.own_page = page;
+        shim.process.process_page = page;
     }
 }
 
-bool shim_is_own_process(void)
+bool shim_is_this_process(void)
 {
-    return shim.process.own_page ? atomic_load_explicit(shim.process.own_page, memory_order_relaxed)
-                                 : getpid() == shim.process.pid;
+    return shim.process.process_page
+               ? atomic_load_explicit(shim.process.process_page, memory_order_relaxed)
+               : getpid() == shim.process.pid;
 }
 
 double shim_now(void)

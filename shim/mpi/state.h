@@ -31,14 +31,14 @@ enum { SHIM_PROTOCOL = 18 * 64 + SS_ALGORITHMS };
 struct shim_staged;
 
 /* Nonblocking reductions that are checked for an operator of the program. */
-enum shim_own {
-    SHIM_OWN_NONE, /* no operator of the program, or not a nonblocking reduction */
-    SHIM_OWN_IALLREDUCE,
-    SHIM_OWN_IREDUCE,
-    SHIM_OWN_ISCAN,
-    SHIM_OWN_IEXSCAN,
-    SHIM_OWN_IREDUCE_BLOCK, /* MPI_Ireduce_scatter_block */
-    SHIM_OWN_IREDUCE_SCATTER
+enum shim_user_reduction {
+    SHIM_USER_NONE, /* no operator of the program, or not a nonblocking reduction */
+    SHIM_USER_IALLREDUCE,
+    SHIM_USER_IREDUCE,
+    SHIM_USER_ISCAN,
+    SHIM_USER_IEXSCAN,
+    SHIM_USER_IREDUCE_BLOCK, /* MPI_Ireduce_scatter_block */
+    SHIM_USER_IREDUCE_SCATTER
 };
 
 /* An intercepted call with its arguments. */
@@ -54,10 +54,10 @@ struct shim_call {
     bool pmpi;        /* a name that begins with PMPI_: goes on to shim.pmpi */
     const void *site; /* return address of the call in the application */
     enum ss_kind kind;
-    enum shim_own own;
+    enum shim_user_reduction user;
     int root; /* reduce */
     /* Lists of int, or of int64_t if `large`: counts of an allgatherv, an MPI_Reduce_scatter and
-     * SHIM_OWN_IREDUCE_SCATTER, displs of an allgatherv. */
+     * SHIM_USER_IREDUCE_SCATTER, displs of an allgatherv. */
     const void *counts, *displs;
     bool listed; /* an allgatherv or MPI_Reduce_scatter, also if the program's list is NULL */
     int64_t send_count; /* allgather */
@@ -109,14 +109,14 @@ struct shim_watch {
     atomic_bool ending;
     /* the thread must be woken or started before the next call can move */
     atomic_bool wanted;
-    atomic_int inside;         /* threads of the shim that are inside MPI */
-    atomic_int bars;           /* calls of shim_progress_bar less those of shim_progress_unbar */
-    atomic_bool shut;          /* shim_progress_keep_out was called */
-    atomic_int own_sums;       /* calls in flight with a rounding mode or traps of their own */
-    _Atomic ss_fpenv rounding; /* rounding mode of the latest such call */
+    atomic_int inside; /* threads of the shim that are inside MPI */
+    atomic_int stops;  /* calls of shim_progress_stop less those of shim_progress_resume */
+    atomic_bool shut;  /* shim_progress_keep_out was called */
+    atomic_int environment_sums; /* calls in flight with a rounding mode or traps of their own */
+    _Atomic ss_fpenv rounding;   /* rounding mode of the latest such call */
     /* exceptions of core/base/fpenv.h that MPI has raised in their sums */
     atomic_uint raised;
-    atomic_uint_fast64_t turns; /* rounds of progress made by any thread */
+    atomic_uint_fast64_t rounds; /* rounds of progress made by any thread */
 };
 
 enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_KEYVALS = 32 };
@@ -169,7 +169,7 @@ struct shim_process {
     atomic_int phase; /* enum shim_phase */
     pid_t pid;        /* process that prepared the shim; a forked child passes everything */
     const atomic_bool
-        *own_page;       /* true in that process, false in its children; NULL: no such page */
+        *process_page;   /* true in that process, false in its children; NULL: no such page */
     atomic_bool started; /* the part of the job's beginning that needs MPI is done */
     pthread_mutex_t start_lock; /* held while preparing and starting; no callback of MPI takes it */
     int64_t start_second;       /* second of the steady clock from which shim_now counts */
@@ -237,11 +237,11 @@ struct shim_table {
      * SHIM_MIXED: look under the lock. */
     _Atomic uint64_t content[SHIM_BUCKETS];
     size_t known;                 /* entries in the buckets */
-    uint64_t contacts;            /* communicators that have had their first contact */
-    atomic_uint_fast64_t numbers; /* first contacts that this process has led */
+    uint64_t exchanges;           /* communicators that have had their first exchange */
+    atomic_uint_fast64_t numbers; /* first exchanges that this process has led */
     /* private communicators, of those that were met in a call and where the program made them */
     atomic_int privates, privates_at_creation;
-    /* MPI_Init has made its first contact; a profiler's MPI_Init may call PMPI_Init */
+    /* MPI_Init has made its first exchange; a profiler's MPI_Init may call PMPI_Init */
     atomic_bool met_world;
     /* communicators of MPI_Comm_create_group and MPI_Intercomm_merge */
     atomic_uint made_by_some;
@@ -257,8 +257,8 @@ struct shim_table {
 
 /* Nonblocking calls: owned by shim/task/request.c; the first four are set as the job starts. */
 struct shim_requests {
-    bool taken;      /* nonblocking calls are taken over */
-    bool own_thread; /* PROGRESS=thread */
+    bool taken;     /* nonblocking calls are taken over */
+    bool by_thread; /* PROGRESS=thread */
     /* the MPI library does not poll requests of this library: MPI_Wait and the like do */
     bool polled;
     bool partial;           /* this rank can serve partial calls */
@@ -272,7 +272,7 @@ struct shim_requests {
 struct shim_callbacks {
     atomic_bool any;           /* the program has some; this rank votes so */
     atomic_bool operators;     /* the program has an operator of its own */
-    atomic_int own_waiting;    /* reductions with such an operator that are not posted yet */
+    atomic_int user_waiting;   /* reductions with such an operator that are not posted yet */
     int keyvals[SHIM_KEYVALS]; /* attribute keys with a delete function of the program */
     atomic_int keyval_count;
     /* an attribute of such a key is on a communicator that can be freed */
@@ -331,10 +331,10 @@ extern __attribute__((visibility("hidden"))) struct shim_state shim;
 /* True in the thread that moves nonblocking calls. */
 extern __attribute__((visibility("hidden"))) _Thread_local bool shim_ours;
 
-/* Returns true if this thread is barred from MPI (shim/comm/progress.h) and must leave. */
+/* Returns true if this thread is to stay out of MPI (shim/comm/progress.h) and must leave. */
 static inline bool shim_is_out(void)
 {
-    return shim_ours && atomic_load(&shim.watch.bars) > 0;
+    return shim_ours && atomic_load(&shim.watch.stops) > 0;
 }
 
 static inline size_t shim_bucket_of(uintptr_t comm)
@@ -362,10 +362,10 @@ int shim_pass(const struct shim_call *call);
 int shim_ipass(const struct shim_call *call, void *request);
 
 /* Records this process as the one that prepares the shim. */
-void shim_own_process(void);
+void shim_note_process(void);
 /* Returns true in that process, and false in a forked child. Makes no system call if the kernel
  * empties a page for children. */
-bool shim_is_own_process(void);
+bool shim_is_this_process(void);
 
 /* Returns seconds since the first intercepted call on a steady clock, in steps of 2^-28 s. Up to
  * 2^25 s differences and sums are exact: they raise no floating-point exception and do not depend

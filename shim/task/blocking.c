@@ -76,7 +76,7 @@ static void run_native(struct shim_task *task)
 
 /* Makes one round for the caller of a blocking call. Other communicators are stepped only if they
  * have calls in progress, and less often, since their own threads step them too. */
-static void wait_a_turn(struct shim_task *task, unsigned turn)
+static void wait_once(struct shim_task *task, unsigned round)
 {
     struct shim_left left = {.finished = NULL};
 
@@ -85,9 +85,9 @@ static void wait_a_turn(struct shim_task *task, unsigned turn)
         pthread_mutex_unlock(&task->comm->lock);
         shim_task_leave(&left);
     }
-    if (turn % 4 == 0 && !shim_progress_idle())
+    if (round % 4 == 0 && !shim_progress_idle())
         shim_progress();
-    if (turn % IDLE_STEPS == 0)
+    if (round % IDLE_STEPS == 0)
         sched_yield();
 }
 
@@ -95,11 +95,11 @@ int shim_task_run(struct shim_task *task)
 {
     enum shim_stage stage;
 
-    for (unsigned turn = 1; (stage = shim_task_stage(task)) != SHIM_TASK_DONE; turn++) {
+    for (unsigned round = 1; (stage = shim_task_stage(task)) != SHIM_TASK_DONE; round++) {
         if (stage == SHIM_TASK_YOURS)
             run_native(task);
         else
-            wait_a_turn(task, turn);
+            wait_once(task, round);
     }
     /* The thread that finished it has then taken it out of the queue. */
     pthread_mutex_lock(&task->comm->lock);

@@ -236,14 +236,14 @@ static bool keep_lists(struct shim_task *task)
     size_t bytes = (size_t)task->comm->size * (call->large ? sizeof(int64_t) : sizeof(int));
     char *lists;
 
-    if (!call->counts || !(call->displs || call->own))
+    if (!call->counts || !(call->displs || call->user))
         return true;
     task->content.lists = lists = malloc(2 * bytes);
     if (!lists)
         return false;
     memcpy(lists, call->counts, bytes);
     call->counts = lists;
-    if (call->own)
+    if (call->user)
         return true;
     memcpy(lists + bytes, call->displs, bytes);
     call->displs = lists + bytes;
@@ -254,7 +254,7 @@ static void keep_types(struct shim_task *task)
 {
     uintptr_t type = task->call.type;
 
-    if (task->call.own) /* an operator gets the program's own handle, which the copy keeps valid */
+    if (task->call.user) /* an operator gets the program's own handle, which the copy keeps valid */
         keep(&type, &task->content.kept[0]);
     if (task->call.kind != SS_KIND_ALLGATHER)
         return;

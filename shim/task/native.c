@@ -73,7 +73,7 @@ static void post_whole(struct shim_task *task)
     native->pieces.size = 0;
     native->begin = shim_now();
     task->err = shim_ipass(&call, &native->request);
-    if (!call.own) /* others are counted where they are made */
+    if (!call.user) /* others are counted where they are made */
         atomic_fetch_add(
             &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
                                                                      : SS_WHY_COMMUNICATOR],
@@ -157,7 +157,7 @@ void shim_native_start(struct shim_task *task, const void *in)
     shim_native_make_room(task);
     native->in = in;
     native->begin = shim_now();
-    native->barriers = task->comm->contact.agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
+    native->barriers = task->comm->first.agreed[SHIM_EXCHANGE_TIMEOUT] ? 2 : 0;
     native->pieces.size = ss_call_piece(task->core);
     if (native->pieces.size ? !shim_task_pieces_begin(task)
                             : task->broken) { /* nothing to take part with */
@@ -251,7 +251,7 @@ void shim_native_whole(struct shim_task *task)
     give_up(task);
 }
 
-void shim_native_rest(struct shim_task *task)
+void shim_native_remainder(struct shim_task *task)
 {
     struct shim_call *call = &task->call;
 

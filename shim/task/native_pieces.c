@@ -1,8 +1,9 @@
 /* The MPI library's part of a call in pieces that all ranks have agreed on (ss_call_piece), on the
- * private communicator: a row of sums, polled, and behind them a word from every rank whether its
- * part in them was what the call was made with. A rank whose buffers lie in device memory has
- * pieces of them on the host. One whose device has failed takes part all the same, with zeros, and
- * says so in the end: the call is an error on all ranks, and the next vote fails the communicator.
+ * private communicator: sums, one after the other, polled, and behind them a word from every rank
+ * whether its part in them was what the call was made with. A rank whose buffers lie in device
+ * memory has pieces of them on the host. One whose device has failed takes part all the same, with
+ * zeros, and says so in the end: the call is an error on all ranks, and the next vote fails the
+ * communicator.
  */
 #include <stdio.h>
 
@@ -67,7 +68,7 @@ static void post_piece(struct shim_task *task)
                                     task->comm->private, &task->native.request));
 }
 
-static void post_agreement(struct shim_task *task)
+static void post_last(struct shim_task *task)
 {
     struct shim_pieces *pieces = &task->native.pieces;
     const struct ss_pieces *p = copies(task);
@@ -127,7 +128,7 @@ bool shim_task_pieces_step(struct shim_task *task, bool *over)
     bool moved = false;
 
     if (pieces->posted) {
-        if (is_under_way(task) || (p && !pieces->agrees && ss_pieces_holds(p, pieces->summed)))
+        if (is_under_way(task) || (p && !pieces->agrees && ss_pieces_has(p, pieces->summed)))
             return false;
         pieces->posted = false;
         if (pieces->agrees) {
@@ -147,7 +148,7 @@ bool shim_task_pieces_step(struct shim_task *task, bool *over)
     } else {
         if (p && ss_pieces_go(p))
             return moved;
-        post_agreement(task);
+        post_last(task);
     }
     pieces->posted = true;
     return true;

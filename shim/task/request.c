@@ -193,7 +193,7 @@ static void await(struct shim_task *task)
         atomic_store(&task->request.waited_for, true);
 }
 
-static void turn(struct shim_task *task)
+static void poll_task(struct shim_task *task)
 {
     double begin = shim.stats.timed ? shim_now() : 0;
 
@@ -211,7 +211,7 @@ static int on_poll(void *state, MPI_Status *status)
 
     (void)status;
     if (!is_completed(task))
-        turn(task);
+        poll_task(task);
     raise_failed(task);
     return MPI_SUCCESS;
 }
@@ -225,14 +225,14 @@ static int on_wait(int count, void **states, double timeout, MPI_Status *status)
         struct shim_task *task = states[i];
 
         while (!is_completed(task)) {
-            turn(task);
+            poll_task(task);
             raise_failed(task);
         }
     }
     return MPI_SUCCESS;
 }
 
-bool shim_request_turn(const void *request)
+bool shim_request_poll(const void *request)
 {
     struct shim_task *task;
 
@@ -241,7 +241,7 @@ bool shim_request_turn(const void *request)
     pthread_mutex_unlock(&shim.requests.lock);
     if (!task || is_completed(task))
         return false;
-    turn(task);
+    poll_task(task);
     return true;
 }
 

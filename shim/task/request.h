@@ -10,9 +10,9 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
 /* Handles MPI_Cancel and MPI_Request_free of such a request. */
 int shim_request_call(shim_cancel_fn *next, void *request, bool cancel);
 
-/* Makes a turn for a request if it is of this library and has not ended. Returns false if there is
+/* Polls a request if it is of this library and has not ended. Returns false if there is
  * nothing to wait for. */
-bool shim_request_turn(const void *request);
+bool shim_request_poll(const void *request);
 /* State of a call of the MPI library that may complete requests of this library. */
 struct shim_ended {
     bool inside;
@@ -25,6 +25,6 @@ struct shim_ended shim_request_begin_end(void);
 int shim_request_end_end(struct shim_ended outer, int err);
 
 /* Handles MPI_Op_free of an operator of the program while a reduction may wait for its post. */
-int shim_own_op_free(shim_op_free_fn *next, void *op);
+int shim_user_op_free(shim_op_free_fn *next, void *op);
 
 #endif

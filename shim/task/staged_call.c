@@ -202,8 +202,8 @@ bool shim_staged_finish(struct shim_staged *s)
 {
     int status;
 
-    for (unsigned turn = 1; (status = shim_staged_poll(s)) == SS_PENDING; turn++)
-        if (turn % IDLE_POLLS == 0)
+    for (unsigned round = 1; (status = shim_staged_poll(s)) == SS_PENDING; round++)
+        if (round % IDLE_POLLS == 0)
             sched_yield();
     return status == SS_OK;
 }

@@ -21,7 +21,7 @@ static const double STEPPED_LATELY = 1e-3;
 
 /* Returns true if the environment of the calling thread changes the result. An allgather adds
  * nothing up. */
-static bool is_own_sum(const struct shim_task *task)
+static bool has_environment(const struct shim_task *task)
 {
     return task->call.kind != SS_KIND_ALLGATHER && ss_type_is_float(task->type) &&
            ss_fpenv_is_own(ss_fpenv_now());
@@ -37,14 +37,14 @@ bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct
     task->op = sum;
     task->blocking = blocking;
     task->posted.off = atomic_load(&shim.off);
-    task->posted.environment = is_own_sum(task);
+    task->posted.environment = has_environment(task);
     task->native.request = MPI_REQUEST_NULL;
     task->content.kept[0] = task->content.kept[1] = MPI_DATATYPE_NULL;
     task->text[0] = '\0';
     if (shim.options.debug >= CFG_DEBUG_TRACE)
         task->posted.begin = shim_now();
-    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE && !call->own)
-        shim_site_find(call->site, &task->posted.place, &task->posted.site);
+    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE && !call->user)
+        shim_site_find(call->site, &task->posted.caller, &task->posted.site);
     shim_layout(task);
     return blocking || shim_layout_keep(task);
 }
@@ -75,7 +75,7 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
 {
     struct shim_comm *comm = task->comm;
     struct ss_call *c = task->core;
-    const bool rest = task->first + task->n < (uint64_t)task->call.count;
+    const bool more = task->first + task->n < (uint64_t)task->call.count;
 
     /* The time of the MPI library includes the copies; those back take as long as those there. */
     ss_call_end(c,
@@ -91,7 +91,7 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
         if (!task->broken) /* else its text says what has */
             memcpy(task->text, comm->failed, sizeof task->text);
         shim_say(CFG_DEBUG_WARN, "%s", comm->failed);
-    } else if (comm->state == SHIM_COMM_FAILED && task->status == SS_OK && (seconds < 0 || rest)) {
+    } else if (comm->state == SHIM_COMM_FAILED && task->status == SS_OK && (seconds < 0 || more)) {
         task->status = comm->status;
         shim_explain_failed(comm, task->text, sizeof task->text);
         shim_say(CFG_DEBUG_WARN, "%s", task->text);
@@ -202,8 +202,8 @@ static bool step_held(struct shim_task *task)
     if (!is_next_native(task))
         return false;
     if (is_overtaken(task)) {
-        ss_call_end(task->core, 0); /* passes the rest at once */
-        shim_native_rest(task);
+        ss_call_end(task->core, 0); /* passes the remainder at once */
+        shim_native_remainder(task);
     } else {
         shim_native_start(task, ss_call_joined(task->core) ? NULL : shim_task_input(task));
     }
@@ -309,8 +309,8 @@ static bool step_native(struct shim_task *task)
 
 static void post_whole(struct shim_task *task)
 {
-    if (task->call.own)
-        shim_own_post(task);
+    if (task->call.user)
+        shim_user_post(task);
     else
         shim_native_whole(task);
 }
@@ -325,8 +325,8 @@ static bool step(struct shim_task *task)
     case SHIM_TASK_QUEUED:
         if (shim_task_comes_in(task))
             return false;
-        if (is_the_librarys(task) && task->call.own)
-            return shim_own_try_post(task);
+        if (is_the_librarys(task) && task->call.user)
+            return shim_user_try_post(task);
         if (is_the_librarys(task))
             shim_native_whole_later(task);
         else
@@ -336,7 +336,7 @@ static bool step(struct shim_task *task)
         if (ss_call_rests(task->core))
             return false;
         if (atomic_load_explicit(&task->request.waited_for, memory_order_relaxed))
-            ss_call_hurry(task->core);
+            ss_call_wait_for_none(task->core);
         shim_tell_wait(task, status = ss_call_step(task->core));
         bool moved = status != SS_PENDING || ss_call_moved(task->core);
         if (moved && task->next) { /* before other calls log more */
@@ -366,14 +366,14 @@ static bool may_step(const struct shim_task *task)
     if (stage != SHIM_TASK_QUEUED || task == comm->queue.first)
         return stage != SHIM_TASK_YOURS;
     if (is_the_librarys(task))
-        return task->call.own ? shim_own_is_next(task) : is_next_native(task);
+        return task->call.user ? shim_user_is_next(task) : is_next_native(task);
     return !task->blocking && comm->state == SHIM_COMM_SERVED &&
            (uint64_t)task->call.count < SS_WINDOW && ss_comm_status(comm->core) == SS_OK &&
            shim_transport_reserve(&comm->transport, (int)ss_comm_window(comm->core)) &&
            ss_comm_slot(comm->core);
 }
 
-static bool never_joins(const struct shim_task *task)
+static bool never_merges(const struct shim_task *task)
 {
     return task->blocking || (uint64_t)task->call.count >= SS_WINDOW || is_the_librarys(task);
 }
@@ -401,15 +401,15 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
         *link = task->next;
         if (queue->last == task)
             queue->last = before;
-        if (task->call.own)
-            shim_own_end(task);
+        if (task->call.user)
+            shim_user_end(task);
         if (!task->blocking) { /* a blocking task belongs to its caller, which reads its stage */
             task->next = left->finished;
             left->finished = task;
         }
     }
-    if (task && shim.settings.merge > 0 && comm->core && never_joins(task))
-        ss_comm_hurry(comm->core); /* it waits for the calls before it */
+    if (task && shim.settings.merge > 0 && comm->core && never_merges(task))
+        ss_comm_wait_for_none(comm->core); /* it waits for the calls before it */
     stop_waiting(comm);
     queue->stepped = shim_now();
     return moved;
@@ -422,7 +422,7 @@ static bool starts_alone(const struct shim_task *before, const struct shim_task 
     const struct shim_comm *comm = task->comm;
 
     return before && shim_task_stage(before) == SHIM_TASK_CORE && comm->state == SHIM_COMM_SERVED &&
-           !never_joins(task) && !shim_progress_refused() &&
+           !never_merges(task) && !shim_progress_refused() &&
            shim_now() - comm->queue.stepped < STEPPED_LATELY;
 }
 
@@ -466,9 +466,9 @@ void shim_task_post(struct shim_task *task)
         shim_progress_round_as(ss_fpenv_now());
     pthread_mutex_lock(&comm->lock);
     task->posted.number = ++queue->calls;
-    if (task->posted.number == 1 && comm->contact.at_creation) /* the program has named it since */
+    if (task->posted.number == 1 && comm->first.at_creation) /* the program has named it since */
         shim_comm_read_name(comm);
-    if (task->call.own) /* on all ranks, which make the same call */
+    if (task->call.user) /* on all ranks, which make the same call */
         shim_queue_native_from(queue, task->posted.number);
     task->posted.polled = queue->polled;
     if (!task->blocking) {
@@ -484,7 +484,7 @@ void shim_task_post(struct shim_task *task)
         if (is_native_at_once(task))
             post_whole(task); /* native_now may have changed since the caller looked */
         shim_progress_enter(comm);
-        if (!shim.requests.own_thread || !shim_progress_is_open())
+        if (!shim.requests.by_thread || !shim_progress_is_open())
             step_posted(before, task, &left);
     }
     pthread_mutex_unlock(&comm->lock);

@@ -38,13 +38,13 @@ struct shim_content {
 /* What held when the call was made. Set by shim_task_init and shim_task_post, and told to core with
  * each window. */
 struct shim_posted {
-    uint64_t number;          /* number of the call on its communicator */
-    double begin;             /* time of the call, if a trace is wanted */
-    bool off;                 /* MPI_Pcontrol(0) was in effect */
-    bool environment;         /* a sum of floats with traps or a rounding mode */
-    bool polled;              /* a nonblocking call was made on the communicator before */
-    struct shim_place place;  /* call site, MODE=topk */
-    struct ss_call_site site; /* its buffer is that of the window */
+    uint64_t number;           /* number of the call on its communicator */
+    double begin;              /* time of the call, if a trace is wanted */
+    bool off;                  /* MPI_Pcontrol(0) was in effect */
+    bool environment;          /* a sum of floats with traps or a rounding mode */
+    bool polled;               /* a nonblocking call was made on the communicator before */
+    struct shim_caller caller; /* call site, MODE=topk */
+    struct ss_call_site site;  /* its buffer is that of the window */
 };
 
 /* The window in pieces. Owned by shim/task/native_pieces.c, under the communicator's lock. */
@@ -70,11 +70,11 @@ struct shim_native {
     struct shim_pieces pieces;
 };
 
-/* A reduction with an operator of the program: shim/task/own.c. */
+/* A reduction with an operator of the program: shim/task/user_operator.c. */
 enum shim_own_stage {
-    SHIM_OWN_IDLE,  /* none, or it has ended */
-    SHIM_OWN_WAITS, /* counts in shim.callbacks.own_waiting */
-    SHIM_OWN_RUNS   /* posted: no thread of the shim calls MPI until it has ended */
+    SHIM_USER_IDLE,  /* none, or it has ended */
+    SHIM_USER_WAITS, /* counts in shim.callbacks.user_waiting */
+    SHIM_USER_RUNS   /* posted: no thread of the shim calls MPI until it has ended */
 };
 
 /* Nonblocking: the request that the application holds. Owned by shim/task/request.c. */
@@ -193,17 +193,17 @@ void shim_request_deliver(struct shim_task *finished);
 int shim_serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                enum ss_op op, void *request);
 
-/* shim/task/own.c: counts a nonblocking reduction with an operator of the program on a served
- * communicator, whose nonblocking calls go to the MPI library from this call on. Returns true if it
- * can be posted at once: no call before it needs a thread of the shim. Otherwise changes nothing
- * and returns false. */
-bool shim_own_is_at_once(struct shim_comm *comm);
+/* shim/task/user_operator.c: counts a nonblocking reduction with an operator of the program on a
+ * served communicator, whose nonblocking calls go to the MPI library from this call on. Returns
+ * true if it can be posted at once: no call before it needs a thread of the shim. Otherwise changes
+ * nothing and returns false. */
+bool shim_user_is_at_once(struct shim_comm *comm);
 /* Makes a task that is posted after the calls of `comm` in progress. Returns false without
  * memory. */
-bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, void *request);
-/* Replaces the request of a reduction that is posted already, with threads of the shim barred, by a
- * request whose end lets them in again. Returns false without memory. */
-bool shim_own_adopt(const struct shim_call *call, void *request);
+bool shim_user_queue(const struct shim_call *call, struct shim_comm *comm, void *request);
+/* Replaces the request of a reduction that is posted already, with threads of the shim stopped, by
+ * a request whose end lets them in again. Returns false without memory. */
+bool shim_user_adopt(const struct shim_call *call, void *request);
 
 /* Returns true if a nonblocking call may be taken over now. */
 static inline bool shim_takes_requests(void)

@@ -79,20 +79,20 @@ bool shim_native_is_posted(const struct shim_task *task);
  * served, else on the private one. The second: once its copies are there. */
 void shim_native_whole(struct shim_task *task);
 void shim_native_whole_later(struct shim_task *task);
-/* Passes the rest of a call to the MPI library after the finished windows. */
-void shim_native_rest(struct shim_task *task);
+/* Passes the remainder of a call to the MPI library after the finished windows. */
+void shim_native_remainder(struct shim_task *task);
 
-/* ---- shim/task/own.c: reductions with an operator of the program's ---- */
+/* ---- shim/task/user_operator.c: reductions with an operator of the program's ---- */
 
 /* Returns true if the calls before it no longer need a thread of the shim. */
-bool shim_own_is_next(const struct shim_task *task);
+bool shim_user_is_next(const struct shim_task *task);
 /* Posts it, unless another thread of the shim is inside MPI: that thread then posts it. Returns
  * false if it was not posted. */
-bool shim_own_try_post(struct shim_task *task);
+bool shim_user_try_post(struct shim_task *task);
 /* Posts it in any case. */
-void shim_own_post(struct shim_task *task);
+void shim_user_post(struct shim_task *task);
 /* Lets threads of the shim in again. */
-void shim_own_end(struct shim_task *task);
+void shim_user_end(struct shim_task *task);
 
 /* ---- shim/task/native_pieces.c: the window piece by piece ---- */
 

@@ -91,14 +91,14 @@ static bool are_counted(void)
     return shim.stats.timed && !shim_partial_idle();
 }
 
-/* Records a call; place NULL: unknown. */
-static void book_synchronous(enum ss_kind kind, int64_t count, const struct shim_place *place)
+/* Records a call; caller NULL: unknown. */
+static void book_synchronous(enum ss_kind kind, int64_t count, const struct shim_caller *caller)
 {
     struct ss_synchronous call = {.kind = kind, .count = (uint64_t)count, .calls = 1};
 
-    if (place) {
-        memcpy(call.site, place->name, sizeof call.site);
-        memcpy(call.symbol, place->symbol, sizeof call.symbol);
+    if (caller) {
+        memcpy(call.site, caller->name, sizeof call.site);
+        memcpy(call.symbol, caller->symbol, sizeof call.symbol);
     }
     pthread_mutex_lock(&shim.stats.lock);
     ss_rounds_synchronous(&shim.stats.rounds, &call);
@@ -108,21 +108,21 @@ static void book_synchronous(enum ss_kind kind, int64_t count, const struct shim
 void shim_task_book_synchronous(const struct shim_task *task)
 {
     if (are_counted() && task->core && ss_call_is_synchronous(task->core))
-        book_synchronous(task->call.kind, task->call.count, &task->posted.place);
+        book_synchronous(task->call.kind, task->call.count, &task->posted.caller);
 }
 
 void shim_book_synchronous(const struct shim_call *call)
 {
     struct ss_call_site site;
-    struct shim_place place;
+    struct shim_caller caller;
     int size;
 
     if (!are_counted() || shim_real.Comm_size((MPI_Comm)call->comm, &size) != MPI_SUCCESS ||
         size < 2)
         return;
     if (call->site)
-        shim_site_find(call->site, &place, &site);
-    book_synchronous(call->kind, call->count, call->site ? &place : NULL);
+        shim_site_find(call->site, &caller, &site);
+    book_synchronous(call->kind, call->count, call->site ? &caller : NULL);
 }
 
 /* ---- errors ---- */

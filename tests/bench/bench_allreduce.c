@@ -2,7 +2,7 @@
  * in alternating blocks of back-to-back calls, and counts the bytes each put on the wire.
  *
  *     bench_allreduce --count 4Mi --density 0.00781 --calls 5 --blocks 10 [--type float|double]
- * [--in-place] [--contact] [--rate BYTES/S] [--only shim|bare] [--csv LABEL] [--gradient BUFFERS]
+ * [--in-place] [--exchange] [--rate BYTES/S] [--only shim|bare] [--csv LABEL] [--gradient BUFFERS]
  * [--support uniform|zipf|own|scattered|clustered]
  *
  * --support: where the entries are (core/trial/entries.h).
@@ -10,7 +10,7 @@
  * --gradient: in place of few entries, dense heavy-tailed values, BUFFERS different inputs in turn,
  * for MODE=topk, which sends what SPARSESHIM_DENSITY says.
  *
- * --contact: the ranks meet, and the network is measured, in calls of another count.
+ * --exchange: the ranks meet, and the network is measured, in calls of another count.
  *
  * Times are the slowest rank's, per call, medians over the blocks (with --csv its processor time is
  * the last column, of the preloaded calls if there are any); bytes are what the busiest
@@ -26,14 +26,14 @@
 #include "core/trial/entries.h"
 #include "tests/bench/measure.h"
 
-enum { MOST_BUFFERS = 16, CONTACT = 1021 /* elements */ };
+enum { MOST_BUFFERS = 16, EXCHANGE = 1021 /* elements */ };
 
 struct options {
     size_t count;
     double density;
     int calls, blocks, warm, buffers;
     bool gradient;
-    bool in_place, is_double, contact;
+    bool in_place, is_double, exchange;
     enum ss_support support;
     double rate;
     const char *only, *csv, *device;
@@ -93,8 +93,8 @@ static struct options parse(int argc, char **argv)
             o.in_place = true;
             continue;
         }
-        if (strcmp(argv[i], "--contact") == 0) {
-            o.contact = true;
+        if (strcmp(argv[i], "--exchange") == 0) {
+            o.exchange = true;
             continue;
         }
         i++;
@@ -194,14 +194,14 @@ static void fill_support(const struct options *o, void *buffer, int rank)
 }
 
 /* What the library's lane of the count is not to have in its bytes. */
-static void make_contact(void)
+static void make_first_exchange(void)
 {
-    float in[CONTACT], out[CONTACT];
+    float in[EXCHANGE], out[EXCHANGE];
 
-    for (int i = 0; i < CONTACT; i++)
+    for (int i = 0; i < EXCHANGE; i++)
         in[i] = i == 0;
     for (int i = 0; i < 3; i++)
-        MPI_Allreduce(in, out, CONTACT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(in, out, EXCHANGE, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
 typedef int allreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
@@ -291,9 +291,9 @@ __attribute__((optimize("O0"))) int main(int argc, char **argv)
     memset(out, 0, bytes);
     memset(reference, 0, bytes);
 
-    if (o.contact)
-        make_contact();
-    /* Block -1: first contact, calibration, first choices. */
+    if (o.exchange)
+        make_first_exchange();
+    /* Block -1: first exchange, calibration, first choices. */
     for (int b = -1; b < o.blocks; b++) {
         struct sample s = {0, 0, 0}, n = {0, 0, 0};
         if (bare && b >= 0)
@@ -341,7 +341,7 @@ __attribute__((optimize("O0"))) int main(int argc, char **argv)
         printf("  all calls  %10.3f ms bare, %.3f ms preloaded: %.4f times as long%s\n",
                1e3 * all_bare / o.blocks, 1e3 * all_shim / o.blocks,
                all_bare > 0 ? all_shim / all_bare : 0,
-               o.warm == 0 ? ", first contact and calibration included" : "");
+               o.warm == 0 ? ", first exchange and calibration included" : "");
         printf("  ratio      %10.2f time, %.2f bytes; ", measure_median(ratio, o.blocks),
                sb > 0 ? db / sb : 0);
         if (o.gradient)

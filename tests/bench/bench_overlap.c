@@ -391,7 +391,7 @@ int main(int argc, char **argv)
     memset(job.out, 0, bytes);
     struct options warm = o;
     warm.calls = 1;
-    for (int i = 0; i < 8; i++) { /* first contact, calibration, first choices */
+    for (int i = 0; i < 8; i++) { /* first exchange, calibration, first choices */
         block(&warm, &job, COMMUNICATION, 0);
         block(&warm, &job, BLOCKING, 0);
     }

@@ -5,7 +5,7 @@
  * [--number 1] [--bare] [--device eth0]
  *
  * --number: which of the simulated calls the input is of, the same in every call here. --bare:
- * PMPI_Allreduce. First contact is made with another count, so that the lane of the calls holds
+ * PMPI_Allreduce. First exchange is made with another count, so that the lane of the calls holds
  * nothing else. Prints ranks, seconds (slowest rank, per call, median of the blocks), bytes that
  * the busiest rank's interface sent per call, elements of the result that are not zero, and their
  * checksum as the simulation has it.

@@ -1,4 +1,4 @@
-! Callbacks of Fortran while first contacts and sparse calls are under way: how often each runs, and
+! Callbacks of Fortran while first exchanges and sparse calls are under way: how often each runs, and
 ! on which communicators. With an argument every sum is nonblocking.
 module counted
     use mpi

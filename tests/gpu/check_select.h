@@ -144,7 +144,7 @@ static const char *check_overflow(struct emulated *e)
         if (alone ? is != was : fabs(is - was) > epsilon * (fabs(g) + fabs(was)))
             return complaint("undone, %zu is %g, was %g", i, is, was);
         if (c.in.overflows[i / 32] != 0)
-            return "marks stay behind";
+            return "overflow bits are left";
     }
     return NULL;
 }

@@ -249,7 +249,7 @@ static const char *check_rounded(struct emulated *e)
     void *val = numbers(type, nnz, (enum kind)below(KINDS), 0),
          *coded = array(ss_values_bound(type, &how, nnz)), *to = vector(type, nnz, 0),
          *want = vector(type, nnz, 0);
-    uint32_t *places = array(4 * (nnz / how.bucket + 1)), *refused = work_area(4),
+    uint32_t *offsets = array(4 * (nnz / how.bucket + 1)), *refused = work_area(4),
              *told = work_area(4);
 
     spoil(type, val, nnz, below(4));
@@ -260,13 +260,13 @@ static const char *check_rounded(struct emulated *e)
         ((uint8_t *)coded)[8 + below(bytes - 8)] ^= (uint8_t)(1 << below(8));
     else if (below(2) && bytes > 16) /* a whole code of ones, or of zeros */
         memset((uint8_t *)coded + 8 + below(bytes - 11), below(2) ? 0xff : 0, 3);
-    if (ss_values_look(type, how.values, coded, bytes, places, nnz) == 0)
+    if (ss_values_look(type, how.values, coded, bytes, offsets, nnz) == 0)
         return NULL;
     const int good = ss_values_decode(type, how.values, coded, bytes, want, nnz) > 0;
     *told = *refused = 0;
     shuffle_machine(e);
     gpu_widen(&e->q, type,
-              &(struct gpu_rounded){coded, places, how.bucket, nnz, how.values == SS_VALUES_BF16},
+              &(struct gpu_rounded){coded, offsets, how.bucket, nnz, how.values == SS_VALUES_BF16},
               to, refused, told);
     if (*told != !good || *refused != !good)
         return complaint("good values are %d, refused %u", good, *told);

@@ -114,7 +114,7 @@ static inline void open_device(int ordinal)
 
 static inline void finish(void)
 {
-    gpu_ticket all = gpu_mark(&device);
+    gpu_ticket all = gpu_record(&device);
 
     while (!gpu_passed(&device, all))
         ;

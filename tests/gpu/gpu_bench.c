@@ -127,7 +127,7 @@ static void make_table(void)
             .at = (unsigned)(count * room),
             .last = 1};
     gpu_upload(&real.device, job.table, m, count * sizeof *m);
-    gpu_slot_give(slot, gpu_mark(&real.device));
+    gpu_slot_give(slot, gpu_record(&real.device));
 }
 
 /* In a vector that is else zero: what 8 ranks have claimed together; half of the claims of the last
@@ -178,7 +178,7 @@ static void finish(void)
     real_check(&real, real.driver.stream_finish(real.device.stream));
 }
 
-static void mark(CUevent event)
+static void note(CUevent event)
 {
     real_check(&real, real.driver.event_record(event, real.device.stream));
 }
@@ -190,10 +190,10 @@ static double median_ms(void (*run)(void))
 
     for (int i = 0; i < WARM_UP && times > 1; i++)
         run();
-    mark(after[0]);
+    note(after[0]);
     for (int i = 0; i < times; i++) {
         run();
-        mark(after[i + 1]);
+        note(after[i + 1]);
     }
     finish();
     for (int i = 0; i < times; i++)
@@ -297,7 +297,7 @@ static void fill(void *v, double scale, uint64_t seed)
             else
                 ((double *)slot->data)[i] = scale * draw(&seed);
         gpu_upload(&real.device, (char *)v + at * size, slot->data, count * size);
-        gpu_slot_give(slot, gpu_mark(&real.device));
+        gpu_slot_give(slot, gpu_record(&real.device));
     }
 }
 
@@ -315,7 +315,7 @@ static void fill_spread(void)
             ((uint32_t *)slot->data)[i] =
                 (uint32_t)(SPREAD * (at + i) + (((at + i) * 2654435761u) >> 16) % SPREAD);
         gpu_upload(&real.device, job.spread.idx + at, slot->data, most * 4);
-        gpu_slot_give(slot, gpu_mark(&real.device));
+        gpu_slot_give(slot, gpu_record(&real.device));
     }
     gpu_copy(&real.device, job.spread.val, job.g, count * ss_type_size(job.type));
     finish();
@@ -491,7 +491,7 @@ static void launch(const void *p)
 static void launch_and_wait(const void *p)
 {
     launch(p);
-    const gpu_ticket ticket = gpu_mark(&real.device);
+    const gpu_ticket ticket = gpu_record(&real.device);
     while (!gpu_passed(&real.device, ticket))
         ;
 }
@@ -544,7 +544,7 @@ static void measure_driver(void)
     ends.far = make(most);
     ends.pinned = gpu_pinned_make(&real.device, most);
     gpu_clear(&real.device.queue, SS_F32, ends.far, most / 4);
-    mark(after[0]);
+    note(after[0]);
     finish();
     tell_cost("whose is memory of a device", ask_whose, ends.far);
     tell_cost("whose is pinned memory", ask_whose, ends.pinned);

@@ -118,7 +118,7 @@ static inline void gpu_ranks_finish(void)
     for (int r = 0; r < GPU_RANKS; r++) {
         struct ss_backend *p = &gpu_ranks.backend[r].backend;
         if (gpu_ranks.opened[r])
-            assert_int_equal(ss_backend_wait(p, p->ops->mark(p)), SS_OK);
+            assert_int_equal(ss_backend_wait(p, p->ops->latest(p)), SS_OK);
         if (gpu_ranks.opened[r])
             gpu_backend_trim(&gpu_ranks.backend[r]);
     }

@@ -27,7 +27,7 @@ typedef const void *code;
 /* Who has touched some bytes of a word: one thread, or several of a warp or block that nothing
  * orders; then `thread` is one of them. */
 enum reach : uint8_t { ONE, OF_WARP, OF_BLOCK };
-struct mark {
+struct touched {
     uint32_t block, barriers, warp_barriers, fences;
     uint16_t thread;
     uint8_t bytes;
@@ -37,7 +37,7 @@ struct mark {
 };
 struct cell {
     uint64_t stamp = 0;
-    std::vector<mark> writes, reads;
+    std::vector<touched> writes, reads;
 };
 
 /* An atomic function that another block may learn from what was done before: accesses older than
@@ -96,7 +96,7 @@ std::string place_of(code at)
     return text;
 }
 
-void report(const char *what, const void *p, code at, const mark *other)
+void report(const char *what, const void *p, code at, const touched *other)
 {
     const bool shared = (size_t)((const char *)p - (const char *)emulated_self->of) < SHARED_MOST;
 
@@ -114,7 +114,7 @@ void report(const char *what, const void *p, code at, const mark *other)
 
 /* ---- what comes before what ---- */
 
-bool covers(const release &r, const mark &a, const void *p)
+bool covers(const release &r, const touched &a, const void *p)
 {
     return a.block == r.block &&
            (a.barriers < r.fence_barriers || (a.atomic && p == r.by && a.barriers <= r.barriers) ||
@@ -122,7 +122,7 @@ bool covers(const release &r, const mark &a, const void *p)
             (a.who == ONE && a.barriers < r.barriers && a.fences < r.fences[a.thread]));
 }
 
-bool knows(const running_block &b, const acquired &k, const mark &me)
+bool knows(const running_block &b, const acquired &k, const touched &me)
 {
     if (me.thread == k.thread)
         return me.fences > k.fences;
@@ -130,7 +130,7 @@ bool knows(const running_block &b, const acquired &k, const mark &me)
                                         b.fence_barriers[me.thread] > k.barriers);
 }
 
-bool is_before(const mark &a, const mark &me, const void *p)
+bool is_before(const touched &a, const touched &me, const void *p)
 {
     if (a.block == me.block)
         return (a.who == ONE && a.thread == me.thread) || a.barriers < me.barriers ||
@@ -156,20 +156,20 @@ allocation *allocation_of(const char *p, const char **begin)
     return &it->second;
 }
 
-void compare(const std::vector<mark> &with, const mark &me, const char *what, const void *p)
+void compare(const std::vector<touched> &with, const touched &me, const char *what, const void *p)
 {
-    for (const mark &a : with)
+    for (const touched &a : with)
         if ((a.bytes & me.bytes) && !(a.atomic && me.atomic) && !is_before(a, me, p))
             return report(what, p, me.at, &a);
 }
 
 /* What comes before takes the place of what it is before; others of a warp or block are added. */
-void add(std::vector<mark> &to, const mark &me, const void *p)
+void add(std::vector<touched> &to, const touched &me, const void *p)
 {
     size_t kept = 0;
     bool joined = false;
 
-    for (mark &a : to) {
+    for (touched &a : to) {
         if ((a.bytes & me.bytes) && is_before(a, me, p))
             a.bytes &= (uint8_t)~me.bytes;
         else if (!joined && a.block == me.block && a.bytes == me.bytes && a.atomic == me.atomic) {
@@ -187,14 +187,14 @@ void add(std::vector<mark> &to, const mark &me, const void *p)
         to.push_back(me);
 }
 
-void touch(cell &c, const mark &me, bool writes, const void *p)
+void touch(cell &c, const touched &me, bool writes, const void *p)
 {
     compare(c.writes, me, writes ? "race of two writes" : "race of a read with a write", p);
     if (!writes)
         return add(c.reads, me, p);
     compare(c.reads, me, "race of a write with a read", p);
     size_t kept = 0;
-    for (mark &a : c.reads)
+    for (touched &a : c.reads)
         if ((a.bytes &= (uint8_t)~me.bytes) != 0)
             c.reads[kept++] = a;
     c.reads.resize(kept);
@@ -256,15 +256,15 @@ void access(const void *p, size_t size, bool reads, bool writes, bool atomic, co
     const bool shared = in_shared < SHARED_MOST;
     if (!shared && at >= (const char *)self && at < (const char *)(self + 1))
         return;
-    mark me = {self->block.x,
-               self->block_turn,
-               self->warp_barriers,
-               b.fences[self->thread.x],
-               (uint16_t)self->thread.x,
-               0,
-               ONE,
-               atomic,
-               from};
+    touched me = {self->block.x,
+                  self->block_turn,
+                  self->warp_barriers,
+                  b.fences[self->thread.x],
+                  (uint16_t)self->thread.x,
+                  0,
+                  ONE,
+                  atomic,
+                  from};
     if (shared) {
         check_written(b.written, in_shared, size, !reads, p, from);
     } else if (is_outside(at, size)) {

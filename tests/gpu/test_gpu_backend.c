@@ -458,10 +458,10 @@ static void an_error_is_for_good(void **state)
             claim(0, 20);
             with_list(2, SS_SUM, OUT);
             backend->ops->read(backend, SS_F32, w.there[OUT], 200, back);
-            while (backend->ops->poll(backend, backend->ops->mark(backend)) == SS_PENDING)
+            while (backend->ops->poll(backend, backend->ops->latest(backend)) == SS_PENDING)
                 ;
         }
-        assert_int_equal(backend->ops->poll(backend, backend->ops->mark(backend)), SS_ERR_DEVICE);
+        assert_int_equal(backend->ops->poll(backend, backend->ops->latest(backend)), SS_ERR_DEVICE);
         memset(back, 0, sizeof back);
         ss_ticket ticket = backend->ops->read(backend, SS_F32, w.there[OUT], 200, back);
         assert_true(ticket > 0);

@@ -105,7 +105,7 @@ static void an_overflow_is_undone(void **state)
             assert_int_equal(ss_backend_wait(backend, ticket), SS_OK);
             assert_int_equal(out.not_finite, 1);
             assert_int_equal(out.stop, 500);
-            if (again == 1) /* failed: the claims are added, the marks stay */
+            if (again == 1) /* failed: the claims are added, the bits are kept */
                 continue;
             backend->ops->undo(backend, type, w.there[IN], w.there[RESIDUAL], 500, 0, idx, val,
                                out.claimed);

@@ -215,14 +215,14 @@ static void meet_sticky_error(void)
 
     open_device(0);
     p = gpu_memory_make(&device, 4000);
-    gpu_ticket before = gpu_mark(&device);
+    gpu_ticket before = gpu_record(&device);
     gpu_scale(&device.queue, SS_F32, p, 1000, 2);
     SAME(device.queue.error, 0);
     gpu_scale(&device.queue, SS_F32, p, 1000, 2);
     SAME(device.queue.error, CUDA_ERROR_ILLEGAL_ADDRESS);
     HOLDS(strcmp(gpu_error_name(&driver, device.queue.error), "CUDA_ERROR_ILLEGAL_ADDRESS") == 0);
     gpu_clear(&device.queue, SS_F32, p, 1000);
-    HOLDS(gpu_passed(&device, before) && gpu_passed(&device, gpu_mark(&device)));
+    HOLDS(gpu_passed(&device, before) && gpu_passed(&device, gpu_record(&device)));
     HOLDS(gpu_memory_make(&device, 10) == NULL && gpu_slot_take(&device) == NULL);
     gpu_device_leave(&device);
     gpu_device_close(&device);

@@ -70,7 +70,7 @@ static void nobody_waits_while_a_vector_is_made_or_let_go(void **state)
         assert_int_equal(backend->ops->make(backend, NULL, &a, 4000), SS_OK);
         assert_true(watch.backend->device.used > used);
         backend->ops->drop(backend, &a);
-        assert_int_equal(ss_backend_wait(backend, backend->ops->mark(backend)), SS_OK);
+        assert_int_equal(ss_backend_wait(backend, backend->ops->latest(backend)), SS_OK);
         assert_int_equal(watch.freed, c); /* whoever polls may hold a lock */
         gpu_ranks_finish();
     }

@@ -47,7 +47,7 @@ static void claim_there(void)
     gpu_download(&device, claimed, area, sizeof *claimed);
     gpu_download(&device, here, list.idx, 4 * room);
     gpu_download(&device, values, list.val, 4 * room);
-    gpu_ticket ticket = gpu_mark(&device);
+    gpu_ticket ticket = gpu_record(&device);
     unsigned polls = 0;
     while (!gpu_passed(&device, ticket))
         polls++;
@@ -89,7 +89,7 @@ static void keep_order(void)
         DONE(device.queue.fill(&device.queue, p, i, 20));
         gpu_copy(&device, q, p, 80);
         gpu_download(&device, &seen[i], q + 72, 8);
-        ticket[i] = gpu_mark(&device);
+        ticket[i] = gpu_record(&device);
     }
     for (unsigned i = 0; i < STEPS; i++) {
         while (!gpu_passed(&device, ticket[i]))
@@ -121,7 +121,7 @@ static void cross_by_slots(void)
             refused++;
         memset(slot->data, i, bytes);
         gpu_upload(&device, p + (size_t)i * bytes, slot->data, bytes);
-        gpu_slot_give(slot, gpu_mark(&device));
+        gpu_slot_give(slot, gpu_record(&device));
     }
     HOLDS(refused > 0);
     for (int i = TIMES - 1; i >= 0; i--) {
@@ -129,7 +129,7 @@ static void cross_by_slots(void)
         while (!(slot = gpu_slot_take(&device)))
             ;
         gpu_download(&device, slot->data, p + (size_t)i * bytes, bytes);
-        gpu_ticket here = gpu_mark(&device);
+        gpu_ticket here = gpu_record(&device);
         while (!gpu_passed(&device, here))
             ;
         for (size_t j = 0; j < bytes; j += 999)

@@ -50,7 +50,7 @@ single 2 *:calls=1
 alone 2 *:calls=1
 END
 
-# With calls= where the buffers lie, on all ranks or on one, changes no bit of a result; and oktopk, whose regions
+# With calls= where the buffers lie, on all ranks or on one, changes no bit of a result; and oktopk, whose parts
 # and thresholds all ranks share, does not find them anew for it. Under oktopk calls that are not
 # registered yet go as auto finds best, which must not be measured here.
 export SPARSESHIM_REPRODUCIBLE=on

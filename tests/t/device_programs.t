@@ -32,7 +32,7 @@ tap_passed "four calls" 3
 SPARSESHIM_MODE=observe preloaded 2 fptraps upward
 tap_passed "a program that rounds upward"
 SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-9 SPARSESHIM_TIMEOUT=3 PRELOAD="$LIB $PROGRAMS/failing.so" \
-    FAILING_RANK=1 FAILING_CALL=10 preloaded 3 midrecipe 3000
+    FAILING_RANK=1 FAILING_CALL=10 preloaded 3 until_error 3000
 tap_passed "a send fails under way: an error on each rank, in one call"
 preloaded 2 oracle 4096 0 12
 tap_passed "sums against exact references" 5
@@ -120,7 +120,7 @@ harmless() {
 }
 
 harmless 'edge_args read-only-multiple' "buffers that cannot be written"
-harmless 'edge_contact messages-multiple' "messages of the program are its own at first contact"
+harmless 'edge_exchange messages-multiple' "messages of the program are its own at first exchange"
 harmless 'edge_errors sums' "an error handler makes sums"
 harmless 'edge_finalize outlives 1' "sessions outlive MPI_Finalize, and make the first call after it"
 harmless 'edge_finalize atexit' "MPI_Finalize in an exit handler"
@@ -140,7 +140,7 @@ tap "$?" "random programs observe the same bare and preloaded"
 # of the system; dups makes no sum; without memory of the host nothing can be copied to it (starved). Memory that the
 # ranks of a host share is for buffers of the host (in_memory); dirty_words makes sums of few types to try handles; half_sums runs
 # without the library. direct calls PMPI names, and scatter_counts MPI_Reduce_scatter with operators of its own:
-# to_device.c handles neither. To a first contact it is the same where buffers lie (copied, nb_first).
+# to_device.c handles neither. To a first exchange it is the same where buffers lie (copied, nb_first).
 ran() {
     grep -v '^ *#' tests/t/device_nonblocking.t tests/t/device_programs.t |
         grep -qE "(preloaded [^ ]+ |harmless '|# )$1( |;|\$)"

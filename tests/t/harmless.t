@@ -15,7 +15,7 @@ FORMS=${HARMLESS_FORMS:-turn}
 ONLY=${HARMLESS_ONLY:-}
 if [ "$FLAVOUR" != mpich ]; then
     FORMS=${HARMLESS_FORMS:-small}
-    ONLY=${HARMLESS_ONLY:-edge_@(contact|freed)}
+    ONLY=${HARMLESS_ONLY:-edge_@(exchange|freed)}
 fi
 TURN=0
 
@@ -165,22 +165,22 @@ edge any 2 "the level of threads that the user sets" edge_threads level-env
 edge low 2 "the level of threads under MPICH's own progress thread" edge_threads async-progress
 edge low 2 "no thread but the program's" edge_threads threads
 
-# ---- first contact ----
+# ---- first exchange ----
 for level in "" -multiple; do
     at=${level:+" at MPI_THREAD_MULTIPLE"}
-    edge long 2 "no communicator is left before the first call$at" edge_contact "contexts$level" 0
-    edge long 2 "one communicator is left before the first call$at" edge_contact "contexts$level" 1
-    edge any 2 "one rank has used up its communicators$at" edge_contact "contexts-uneven$level"
-    edge any 3 "messages of the program are its own$at" edge_contact "messages$level"
+    edge long 2 "no communicator is left before the first call$at" edge_exchange "contexts$level" 0
+    edge long 2 "one communicator is left before the first call$at" edge_exchange "contexts$level" 1
+    edge any 2 "one rank has used up its communicators$at" edge_exchange "contexts-uneven$level"
+    edge any 3 "messages of the program are its own$at" edge_exchange "messages$level"
 done
 # What moves buffers takes refusals under a handler of its own, which errors beside them meet, too.
 on_host "what moves buffers sets other error handlers for a moment"
-edge any 2 "errors on MPI_COMM_SELF beside first calls reach their handler" edge_contact errors-self
+edge any 2 "errors on MPI_COMM_SELF beside first calls reach their handler" edge_exchange errors-self
 edge any 2 "errors on a communicator beside its first call reach their handler" \
-    edge_contact errors-same
+    edge_exchange errors-same
 # A call that is refused for its buffers has an error code of its own, which MPI_LASTUSEDCODE counts.
 on_host "the refusal of a nonblocking call is seen in an attribute"
-edge any 2 "names, info and attributes of communicators" edge_contact names
+edge any 2 "names, info and attributes of communicators" edge_exchange names
 at_all_places
 edge any 2 "gathers of datatypes that are not committed beside a first call" edge_args uncommitted
 edge moved 2 "gathers of datatypes that are not committed while the ranks still meet" \

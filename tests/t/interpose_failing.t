@@ -14,7 +14,7 @@ export SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-9 SPARSESHIM_TIMEOUT=3
 failing() {
     local ranks=$1 result=0 at how="was not reached"
     PRELOAD="$LIB $PROGRAMS/failing.so" FAILING_RANK=$2 FAILING_CALL=$3 LIMIT=40 \
-        preloaded "$ranks" midrecipe 3000
+        preloaded "$ranks" until_error 3000
     passed || result=1
     at=$(sed -n 's/^# failed at call //p' "$WORK/out")
     if ! grep -q '^failing:' "$WORK/err"; then

@@ -41,7 +41,7 @@ serves() {
     same 40 smoke
     OMPI_MCA_coll_han_priority=100 NAME="$3 with coll/han" same 10 smoke
     SPARSESHIM_ALGORITHM=ring same 200 churn 100
-    same 60 copied # first contacts while MPI_Comm_idup copies a communicator
+    same 60 copied # first exchanges while MPI_Comm_idup copies a communicator
     same 60 copied info
     same 10 special
     same 1 threads

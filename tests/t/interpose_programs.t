@@ -98,7 +98,7 @@ tap "$?" "a second run of the same job id leaves the first one's report"
 # without memory it cannot copy from.
 at_one_place
 SPARSESHIM_ALGORITHM=ring PRELOAD="$LIB $PROGRAMS/failing.so" preloaded 3 starved
-tap_passed "a rank without memory at first contact: nobody waits, memory later is used" 2
+tap_passed "a rank without memory in the first exchange: nobody waits, memory later is used" 2
 at_all_places
 for memory in 1Mi 2Mi 2500Ki 4Mi; do
     for algorithm in auto dense; do

@@ -43,7 +43,7 @@ while read -r progress sparse; do
     tap_sums "a message that another rank sends behind its MPI_Wait, PROGRESS=$progress" "$sparse" 10
     SPARSESHIM_PROGRESS=$progress preloaded 2 fpsums own
     tap_passed "sums behind reductions with an own operator have their mode, PROGRESS=$progress"
-done <<'END' # the first call passes through, unless MPI_Init has made contact
+done <<'END' # the first call passes through, unless MPI_Init has made the first exchange
 auto 2
 thread 3
 END

@@ -79,7 +79,7 @@ SPARSESHIM_TEST=identity_steps=1 within 60 "$MPIRUN" \
     -n 2 env LD_PRELOAD="$LOADED $YIELDS" SPARSESHIM_REGISTER='count=2::calls=1' "$PROGRAMS/layers" native
 tap_passed "rules that differ on one rank: native on all, bit for bit"
 tap_no_sparse "rules that differ on one rank: no call is made sparse"
-# With PROGRESS=auto a rank of exact mode is not in the first contact that MPI_Init makes.
+# With PROGRESS=auto a rank of exact mode is not in the first exchange that MPI_Init makes.
 SPARSESHIM_PROGRESS=off SPARSESHIM_TEST=identity_steps=1 within 60 "$MPIRUN" \
     -n 2 env LD_PRELOAD="$LOADED $YIELDS" SPARSESHIM_REGISTER='*:calls=1' "$PROGRAMS/layers" native : \
     -n 1 env LD_PRELOAD="$LOADED $YIELDS" SPARSESHIM_MODE=exact "$PROGRAMS/layers" native

@@ -148,7 +148,7 @@ knows_its_clocks() {
 }
 SPARSESHIM_PROGRESS=watchdog killed knows_its_clocks --nonblocking=1
 knows_its_clocks
-tap "$?" "... and its clocks are known, where its first contact was nonblocking, too"
+tap "$?" "... and its clocks are known, where its first exchange was nonblocking, too"
 
 # No place to write to.
 SPARSESHIM_MIN_COUNT=1Mi SPARSESHIM_TRACE=$WORK/none/deep preloaded 2 traced

@@ -173,7 +173,7 @@ fi
 
 # Rank 3 sends nothing more in a call: a rank of its host and one of another host wait for it, and name it.
 export SPARSESHIM_TIMEOUT=2 FAILING_RANK=3 FAILING_CALL=7 FAILING_FOREVER=1
-PRELOAD="$LIB $PROGRAMS/failing.so" two_levels 1122 split_allgather "TIMEOUT ends a call on all ranks" 1 4 midrecipe 3000
+PRELOAD="$LIB $PROGRAMS/failing.so" two_levels 1122 split_allgather "TIMEOUT ends a call on all ranks" 1 4 until_error 3000
 unset SPARSESHIM_TIMEOUT FAILING_RANK FAILING_CALL FAILING_FOREVER
 for rank in 1 2; do
     grep -q "^sparseshim\[$rank\]: rank $rank: timeout in the .* of call 3 .* talking to rank 3 " "$WORK/err"

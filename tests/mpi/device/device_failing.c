@@ -96,7 +96,7 @@ static void told(const char *kind)
     for (int i = 0; i < COUNT; i += 100)
         values[i] = 1;
     cuda_write(DEVICE, in, values, 4 * COUNT);
-    lived = call_of("allreduce", in, out) == MPI_SUCCESS; /* first contact */
+    lived = call_of("allreduce", in, out) == MPI_SUCCESS; /* first exchange */
     for (int call = 0; call < LIVE; call++)
         lived = call_of(kind, in, out) == MPI_SUCCESS && lived;
     tap_ok(lived, "calls before");

@@ -133,7 +133,7 @@ static void sums(unsigned part)
 
     const size_t every = is_full() ? 1 : 2;
 
-    (void)is_right("HH", 5000, MPI_FLOAT, MPI_SUM, false); /* first contact */
+    (void)is_right("HH", 5000, MPI_FLOAT, MPI_SUM, false); /* first exchange */
     for (size_t p = part % PARTS; p < sizeof places / sizeof *places; p += PARTS) {
         bool right = true;
         for (size_t c = every - 1; c < sizeof counts / sizeof *counts; c += every)

@@ -160,7 +160,7 @@ static bool five_calls(const struct birth *b, const struct kind *kind)
     return right;
 }
 
-/* Makes calls of all sorts on a communicator that a blocking sum may have made a first contact
+/* Makes calls of all sorts on a communicator that a blocking sum may have made a first exchange
  * on. */
 static bool blocking_and_more(const struct birth *b, const struct kind *kind)
 {

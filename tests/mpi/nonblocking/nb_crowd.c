@@ -84,7 +84,7 @@ static bool crossed(const struct birth *a, const struct birth *b)
     return right;
 }
 
-/* Makes first contacts in blocking sums, where none was made before. */
+/* Makes first exchanges in blocking sums, where none was made before. */
 static bool blocking(void)
 {
     bool right = true;

@@ -1,4 +1,4 @@
-/* nb_first: the first contact of a program that makes nonblocking calls alone.
+/* nb_first: the first exchange of a program that makes nonblocking calls alone.
  *
  *   nb_first wild       a receive of MPI_ANY_TAG on MPI_COMM_WORLD is pending meanwhile
  *   nb_first attribute  MPI_COMM_WORLD has an attribute with a copy function, which nobody copies

@@ -333,7 +333,7 @@ static bool freed(enum form form)
     return finish(0) && is_own_sum(form) && right;
 }
 
-/* Makes the call while the sum on the world is in flight, on a communicator without first contact.
+/* Makes the call while the sum on the world is in flight, on a communicator without first exchange.
  * The rank waits for the call before it blocks. */
 static bool other_comm(enum form form)
 {

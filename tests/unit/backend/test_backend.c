@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/call/tensor_access.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "tests/unit/support/far_backend.h"
 #include "tests/unit/support/kind_job.h"
 
@@ -75,9 +75,9 @@ static void assert_same_sight(const struct training *near, const struct training
 /* Returns true if claims stay in the backend of the buffers and are encoded there. */
 static bool is_encoded_there(const struct form *f)
 {
-    const struct ss_row *row = ss_rows(SS_KIND_ALLREDUCE)[f->algorithm];
+    const struct ss_algorithm_def *def = ss_algorithms(SS_KIND_ALLREDUCE)[f->algorithm];
 
-    return row && row->stays && f->values != SS_VALUES_Q4;
+    return def && def->in_backend && f->values != SS_VALUES_Q4;
 }
 
 static void trainings_are_the_same_bit_for_bit(void **state)

@@ -90,7 +90,7 @@ static size_t add_one(struct ss_pieces *p)
                 assert_int_equal(was, 0);
             out[j] = (char)(was + 1);
         }
-        while (ss_pieces_holds(p, i))
+        while (ss_pieces_has(p, i))
             ;
         ss_pieces_take_back(p, i);
     }

@@ -206,7 +206,7 @@ static uint64_t sends_of(const struct trial *t)
     const uint64_t *sent = ss_comm_call(j.k.job.comm[0])->f.c.x.phase_sent;
     if (t->what->uneven && t->size > 4 && sent[SS_PHASE_BALANCE] == 0)
         wrong = "nothing was balanced";
-    if (t->what->skewed && sent[SS_PHASE_AGREE] == 0)
+    if (t->what->skewed && sent[SS_PHASE_WORDS] == 0)
         wrong = "no borders were found";
     const char *outside = fault_close(&j);
     if (wrong || outside)
@@ -222,7 +222,7 @@ static struct ss_buf *buffer_of(struct fault_job *j, const struct trial *t)
     case ARENA:
         return &w->arena;
     case MARKS:
-        return &w->marks;
+        return &w->in_global;
     case OWN_ERROR:
         return &w->own_error;
     case PART_ERROR:

@@ -1,4 +1,4 @@
-/* Plans of two ranks that see the same calls. An agreement ends at another moment on each. */
+/* Plans of two ranks that see the same calls. A word exchange ends at another moment on each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "core/call/group_plan.h"
-#include "core/stream/agreement.h"
+#include "core/stream/word_exchange.h"
 
 enum { RANKS = 2, STEP = 8, LEAST = 70000 };
 
@@ -22,7 +22,7 @@ static double clock_of(struct ss_transport *t)
 
 static const struct ss_transport_ops ops = {.now = clock_of};
 
-/* Each is alone in a transport of one, so that its agreements end when they are stepped. */
+/* Each is alone in a transport of one, so that its word exchanges end when they are stepped. */
 struct rank {
     struct ss_transport t;
     struct ss_work work;
@@ -38,7 +38,7 @@ struct job {
     struct ss_stats stats;
     struct ss_comm comm;
     struct rank rank[RANKS];
-    unsigned agreements;
+    unsigned word_exchanges;
     bool single; /* the last call was a part by itself */
     struct ss_group_cut cut;
 };
@@ -54,7 +54,7 @@ static void open_job(struct job *job, uint64_t merge)
         struct rank *k = &job->rank[r];
         k->t = (struct ss_transport){.ops = &ops, .size = 1};
         k->x = (struct ss_exchange){.t = &k->t, .work = &k->work, .mem = &job->mem};
-        assert_int_equal(ss_agree_reserve(&k->x), SS_OK);
+        assert_int_equal(ss_word_exchange_reserve(&k->x), SS_OK);
         assert_non_null(k->plan = ss_group_plan_create(&job->comm));
     }
 }
@@ -105,11 +105,11 @@ static void start_agreements(struct job *job)
         ss_group_plan_start(k->plan, &k->f, &k->x);
         k->agrees = true;
     }
-    job->agreements++;
+    job->word_exchanges++;
 }
 
-/* Single calls are out of the question. While one agreement is under way on rank 1 the program's
- * calls change: it hears too late what the other has planned. */
+/* Single calls are out of the question. While one word exchange is under way on rank 1 the
+ * program's calls change: it hears too late what the other has planned. */
 static void run(unsigned late)
 {
     struct job job;
@@ -121,12 +121,12 @@ static void run(unsigned late)
             continue;
         start_agreements(&job);
         end_agreement(&job.rank[0]);
-        if (job.agreements == late)
+        if (job.word_exchanges == late)
             for (uint64_t foreign = 1; foreign <= 2; foreign++)
                 assert_false(next(&job, 10 * LEAST + foreign, pause));
         end_agreement(&job.rank[1]);
     }
-    assert_true(job.agreements > 20);
+    assert_true(job.word_exchanges > 20);
     close_job(&job);
 }
 

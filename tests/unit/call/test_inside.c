@@ -63,8 +63,8 @@ static void every_algorithm(void **state)
             }
 }
 
-/* The agreements of oktopk are messages of their own, between hosts as well. */
-static void agreements(void **state)
+/* The word exchanges of oktopk are messages of their own, between hosts as well. */
+static void word_exchanges(void **state)
 {
     static struct training t;
 
@@ -89,8 +89,8 @@ static void agreements(void **state)
     }
 }
 
-/* MERGE: the calls of a joint vote share its bytes. */
-static void joint_votes(void **state)
+/* MERGE: the calls of a group vote share its bytes. */
+static void group_votes(void **state)
 {
     static struct beside_job b;
 
@@ -163,9 +163,9 @@ static void dense_sums_inside_each_host_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_algorithm),
-                                       cmocka_unit_test(agreements), cmocka_unit_test(joint_votes),
-                                       cmocka_unit_test(dense_sums_inside_each_host_first)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_algorithm), cmocka_unit_test(word_exchanges),
+        cmocka_unit_test(group_votes), cmocka_unit_test(dense_sums_inside_each_host_first)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

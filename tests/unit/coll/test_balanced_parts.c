@@ -85,7 +85,7 @@ static void fill(const struct call *k, int rank, void *data)
 struct outcome {
     struct array out; /* the result of rank 0 */
     bool sparse, voted;
-    uint64_t counts;            /* bytes of agreements of rank 0 */
+    uint64_t counts;            /* bytes of word exchanges of rank 0 */
     uint64_t bytes, bytes_most; /* of all ranks, of the busiest one */
 };
 
@@ -126,7 +126,7 @@ static void run(const struct call *k, struct outcome *o)
     if (o->sparse)
         assert_int_equal(oracle_first_wrong(&in, sent, out[0].data), k->n);
     o->voted = ss_comm_call(job.comm[0])->f.c.voted.balanced;
-    o->counts = ss_comm_call(job.comm[0])->f.c.x.phase_sent[SS_PHASE_AGREE];
+    o->counts = ss_comm_call(job.comm[0])->f.c.x.phase_sent[SS_PHASE_WORDS];
     o->out = out[0];
     for (int r = 0; r < k->size; r++) {
         free(sent[r].base);
@@ -207,7 +207,7 @@ static void even_inputs_send_no_counts(void **state)
     }
 }
 
-/* The busiest rank sends at most a third more than the mean, agreements included. */
+/* The busiest rank sends at most a third more than the mean, word exchanges included. */
 static void ranks_share_the_work_of_skewed_sums(void **state)
 {
     static const enum skew skews[] = {ONE_PART, OWN, RUNS, HEAD};

@@ -1,6 +1,6 @@
 /* gTop-k: the tree of merges against a plain simulation of it on dense vectors, bit for bit; what
  * is cut under way is in exactly one residual. */
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "tests/unit/support/gtopk_reference.h"
 
 enum { K = 12, STEPS = 12 };
@@ -318,7 +318,7 @@ static void the_plan_knows_the_memory(void **state)
         draw_heavy_tailed(&t, 0);
         training_call(&t, false);
         const struct ss_ballot *b = &ss_comm_call(t.job.comm[0])->f.vote.ballot;
-        struct ss_shape shape = {.rows = ss_rows(SS_KIND_ALLREDUCE),
+        struct ss_shape shape = {.algorithms = ss_algorithms(SS_KIND_ALLREDUCE),
                                  .n = LONG,
                                  .size = size,
                                  .type = SS_F64,

@@ -230,7 +230,7 @@ static void what_cancels_does_not_mask_the_rest(void **state)
     }
 }
 
-static void a_first_call_without_entries_has_regions(void **state)
+static void a_first_call_without_entries_has_parts(void **state)
 {
     static struct training t;
 

@@ -63,7 +63,7 @@ static struct volume volume_of(enum place place, int size, size_t n, struct ss_s
 }
 
 /* Equation 3: 2k (P-1)/P for the exchange, and 4k (P-1)/P for balancing and allgather. If the large
- * gradients of a rank lie in another rank's region, it sends all of them: 2k. */
+ * gradients of a rank lie in another rank's part, it sends all of them: 2k. */
 static void the_volume_is_within_six_k(void **state)
 {
     (void)state;
@@ -115,15 +115,15 @@ static void crowd_call(const struct crowd *w)
     free(ended);
 }
 
-/* Words of agreements between all ranks, most of any rank. */
+/* Words of word exchanges between all ranks, most of any rank. */
 static double crowd_agreed(const struct crowd *w)
 {
     double most = 0;
 
     for (int r = 0; r < w->size; r++) {
         const struct ss_call *c = ss_comm_call(w->comm[r]);
-        most = fmax(most, (double)c->f.c.x.phase_sent[SS_PHASE_AGREE]);
-        most = fmax(most, (double)c->f.c.x.phase_received[SS_PHASE_AGREE]);
+        most = fmax(most, (double)c->f.c.x.phase_sent[SS_PHASE_WORDS]);
+        most = fmax(most, (double)c->f.c.x.phase_received[SS_PHASE_WORDS]);
     }
     return most / 4;
 }
@@ -191,8 +191,8 @@ static void the_volume_is_flat_from_8_to_1024_ranks(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         double agreed, all = words_of_a_crowd(sizes[i], PLACES_OF_ALL, K, &agreed);
         double share = (sizes[i] - 1.0) / sizes[i];
-        print_message("# %d ranks: %.3f k words, %.3f k (P-1)/P; agreements %.0f words\n", sizes[i],
-                      all / K, all / K / share, agreed);
+        print_message("# %d ranks: %.3f k words, %.3f k (P-1)/P; word exchanges %.0f words\n",
+                      sizes[i], all / K, all / K / share, agreed);
         assert_true(agreed <= 110 * log2(sizes[i]));
         assert_true(all <= 4.6 * K * share);
         assert_true(all >= 3.9 * K * share);
@@ -200,7 +200,8 @@ static void the_volume_is_flat_from_8_to_1024_ranks(void **state)
 }
 
 /* Packed indices: at this density an entry takes 1.26 words. Per entry that a rank claims and that
- * the global set holds, 1.3 words each, whatever of it is sent or received; agreements left out. */
+ * the global set holds, 1.3 words each, whatever of it is sent or received; word exchanges left
+ * out. */
 static void a_steady_call_takes_2_6_words_per_entry(void **state)
 {
     static struct training t;
@@ -216,9 +217,9 @@ static void a_steady_call_takes_2_6_words_per_entry(void **state)
         training_step(&t, false);
         entries += (double)call_of(&t, 0)->f.vote.ballot.nnz_max + (double)selected(&t);
         sum += words(&t, SS_PHASE_REDUCE, 0) + words(&t, SS_PHASE_GATHER, 0);
-        agreed += words(&t, SS_PHASE_AGREE, 0) / 16;
+        agreed += words(&t, SS_PHASE_WORDS, 0) / 16;
     }
-    print_message("# %.2f words per entry, %.0f in agreements\n", 2 * sum / entries, agreed);
+    print_message("# %.2f words per entry, %.0f in word exchanges\n", 2 * sum / entries, agreed);
     assert_true(2 * sum <= 2.6 * entries);
     assert_true(sum / 16 <= 2.6 * 4 * k / 3);
     training_close(&t);
@@ -294,8 +295,8 @@ static void counted_call(struct training *t)
     t->steps++;
 }
 
-/* All that is large moves into one region, until the next partition. */
-static void a_region_that_stays_full_is_extracted_once(void **state)
+/* All that is large moves into one part, until the next partition. */
+static void a_part_that_stays_full_is_extracted_once(void **state)
 {
     static struct training t;
     size_t again = 0;
@@ -339,7 +340,7 @@ static void a_dense_exact_input_is_not_extracted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_region_that_stays_full_is_extracted_once),
+        cmocka_unit_test(a_part_that_stays_full_is_extracted_once),
         cmocka_unit_test(a_dense_exact_input_is_not_extracted),
         cmocka_unit_test(the_volume_is_within_six_k),
         cmocka_unit_test(a_steady_call_takes_2_6_words_per_entry),

@@ -317,7 +317,7 @@ static void long_parts_of_many_ranks_do_not_stall(void **state)
 
 /* One communicator through changing calls: lanes, algorithms, memory limits, a rank switched off,
  * Inf on one rank. */
-static void any_sequence_of_calls_stays_exact(void **state)
+static void any_order_of_calls_stays_exact(void **state)
 {
     static struct work w;
     long sparse = 0, native = 0;
@@ -470,7 +470,7 @@ int main(void)
         cmocka_unit_test(long_vectors_do_not_stall),
         cmocka_unit_test(many_ranks_do_not_stall),
         cmocka_unit_test(long_parts_of_many_ranks_do_not_stall),
-        cmocka_unit_test(any_sequence_of_calls_stays_exact),
+        cmocka_unit_test(any_order_of_calls_stays_exact),
         cmocka_unit_test(an_overflowing_sum_arrives_as_infinity),
         cmocka_unit_test(subnormals_survive_an_application_that_flushes_them),
         cmocka_unit_test(what_is_not_finite_goes_native_untouched),

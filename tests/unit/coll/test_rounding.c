@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "tests/unit/support/rounding_job.h"
 
 /* Streams that turn dense underway, and streams of several chunks whose sends wait for one another:
@@ -265,7 +265,7 @@ static struct ss_shape shape_of(const struct ss_call *c, const struct ss_setting
 {
     const struct ss_ballot *b = &c->f.vote.ballot;
 
-    return (struct ss_shape){.rows = ss_rows(SS_KIND_ALLREDUCE),
+    return (struct ss_shape){.algorithms = ss_algorithms(SS_KIND_ALLREDUCE),
                              .n = c->f.c.x.n,
                              .size = c->f.c.x.t->size,
                              .type = c->f.c.x.type,
@@ -309,7 +309,7 @@ static void bytes_and_memory_are_those_predicted(void **state)
                 memory =
                     fmax(memory, (double)(ss_work_kept(w) + w->own_idx.size + w->own_val.size));
             }
-            /* oktopk: regions of a few hundred entries differ too much to be told from k */
+            /* oktopk: parts of a few hundred entries differ too much to be told from k */
             if (a != SS_OKTOPK && fabs(plan.bytes[a] - sent) > 0.15 * sent)
                 fail_msg("%s, values %s, dense %s, P=%d: %g bytes predicted, %g sent",
                          ss_algorithm_name(a), ss_values_name(forms[f].values),

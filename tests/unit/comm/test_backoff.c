@@ -118,7 +118,7 @@ static void a_dense_lane_is_not_read_as_a_whole(void **state)
             job.in[r] = in[r];
             job.out[r] = out[r];
             job.comm[r]->lanes.list[0].history.skip = 0;
-            job.comm[r]->lanes.list[0].holds = i == HOLDS;
+            job.comm[r]->lanes.list[0].has_residual = i == HOLDS;
         }
         counting.scan = counting_scan;
         job.backend[0] = &backend;

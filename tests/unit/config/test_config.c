@@ -94,11 +94,11 @@ static void a_way_leads_from_a_file_to_a_directory(void **state)
     };
     char path[64];
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        assert_true(cfg_join(path, sizeof path, ways[i][0], ways[i][1]));
+        assert_true(cfg_path(path, sizeof path, ways[i][0], ways[i][1]));
         assert_string_equal(path, ways[i][2]);
     }
-    assert_true(cfg_join(path, sizeof "/opt/etc", "/opt/lib/a.so", "../etc"));
-    assert_false(cfg_join(path, sizeof "/opt/etc" - 1, "/opt/lib/a.so", "../etc"));
+    assert_true(cfg_path(path, sizeof "/opt/etc", "/opt/lib/a.so", "../etc"));
+    assert_false(cfg_path(path, sizeof "/opt/etc" - 1, "/opt/lib/a.so", "../etc"));
 }
 
 static void what_needs_topk_says_so(void **state)

@@ -44,20 +44,20 @@ static double all_equal(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
     return 0.7;
 }
 
-static double in_region(uint64_t region, uint64_t regions, uint64_t i)
+static double in_interval(uint64_t interval, uint64_t intervals, uint64_t i)
 {
-    return i * regions / N == region ? 1 : 1e-4;
+    return i * intervals / N == interval ? 1 : 1e-4;
 }
 
-static double one_region(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+static double one_interval(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
 {
     (void)size;
-    return uniform(hash(s, r, i)) * in_region(s < 4 ? 1 : 6, 8, i); /* it moves once */
+    return uniform(hash(s, r, i)) * in_interval(s < 4 ? 1 : 6, 8, i); /* it moves once */
 }
 
-static double opposite_regions(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+static double opposite_intervals(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
 {
-    return uniform(hash(s, r, i)) * in_region(size - 1 - r, size, i);
+    return uniform(hash(s, r, i)) * in_interval(size - 1 - r, size, i);
 }
 
 static double all_magnitudes(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
@@ -78,8 +78,8 @@ enum {
     HEAVY_TAILED,
     SPARSE,
     ALL_EQUAL,
-    ONE_REGION,
-    OPPOSITE_REGIONS,
+    ONE_INTERVAL,
+    OPPOSITE_INTERVALS,
     ALL_MAGNITUDES,
     CANCELLING,
     PATTERNS
@@ -92,8 +92,8 @@ static const struct {
     [HEAVY_TAILED] = {"heavy-tailed", heavy_tailed},
     [SPARSE] = {"sparse", sparse},
     [ALL_EQUAL] = {"all equal", all_equal},
-    [ONE_REGION] = {"one region", one_region},
-    [OPPOSITE_REGIONS] = {"opposite regions", opposite_regions},
+    [ONE_INTERVAL] = {"one interval", one_interval},
+    [OPPOSITE_INTERVALS] = {"opposite intervals", opposite_intervals},
     [ALL_MAGNITUDES] = {"magnitudes 1e-30 to 1", all_magnitudes},
     [CANCELLING] = {"cancelling", cancelling},
 };
@@ -325,9 +325,9 @@ static void communicators_of_equal_size_and_layout_give_equal_bits(void **state)
             }
 }
 
-/* ---- random sequences of calls ---- */
+/* ---- random calls ---- */
 
-enum { WAYS = 2, LAYERS = 5, BUFFERS = LAYERS + 3, SEQUENCES = 8 };
+enum { WAYS = 2, LAYERS = 5, BUFFERS = LAYERS + 3, PROGRAMS = 8 };
 
 static const size_t way_n[WAYS] = {300, 450};
 
@@ -485,16 +485,16 @@ static double run_program(int size, uint64_t seed)
     return kept;
 }
 
-static void random_sequences_of_calls_lose_nothing(void **state)
+static void random_calls_lose_nothing(void **state)
 {
     int lossy = 0;
 
     (void)state;
     for (int size = 2; size <= MOST_P; size++)
-        for (uint64_t seed = 1; seed <= SEQUENCES; seed++)
+        for (uint64_t seed = 1; seed <= PROGRAMS; seed++)
             lossy += run_program(size, seed) > 0;
-    print_message("# %d of %d programs were lossy\n", lossy, SEQUENCES * (MOST_P - 1));
-    assert_true(lossy > SEQUENCES * (MOST_P - 1) / 2);
+    print_message("# %d of %d programs were lossy\n", lossy, PROGRAMS * (MOST_P - 1));
+    assert_true(lossy > PROGRAMS * (MOST_P - 1) / 2);
 }
 
 #define CROSS(algorithm, name) cmocka_unit_test(name##_loses_nothing),
@@ -506,7 +506,7 @@ int main(void)
         cmocka_unit_test(a_rounded_dense_phase_loses_nothing),
         cmocka_unit_test(every_residual_drains),
         cmocka_unit_test(communicators_of_equal_size_and_layout_give_equal_bits),
-        cmocka_unit_test(random_sequences_of_calls_lose_nothing),
+        cmocka_unit_test(random_calls_lose_nothing),
         SS_ONE_LEVEL_LIST(CROSS)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * several ranks per host acts like a job of one rank per host on the hosts' sums. */
 #include <stdio.h>
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/tensor/residual.h"
 #include "tests/unit/support/training.h"
 
@@ -76,7 +76,7 @@ static void expect_two_levels(const struct training *t)
     const bool one = ss_layout_most_slices(l, ss_layout_slices(l, t->n)) == 1;
 
     for (int r = 0; r < t->job.size; r++) {
-        assert_true(tensor_of(t, r)->hold.by_host);
+        assert_true(tensor_of(t, r)->range.by_host);
         assert_int_equal(ss_call_algorithm(ss_comm_call(t->job.comm[r])), SS_TWO_LEVEL);
         if (!ss_keeps_global(forced))
             continue;
@@ -235,7 +235,7 @@ static void several_ranks_per_host_act_like_one(void **state)
         }
 }
 
-/* Returns the bytes that the busiest host sends to others in a call, once thresholds and regions
+/* Returns the bytes that the busiest host sends to others in a call, once thresholds and parts
  * are known. */
 static double bytes_between(const char *layout, size_t n, enum ss_algorithm algorithm)
 {
@@ -266,8 +266,8 @@ static double bytes_between(const char *layout, size_t n, enum ss_algorithm algo
     return (double)most;
 }
 
-/* Bytes between hosts are those of one rank per host within 10 %, votes and agreements included,
- * whatever the number of ranks. */
+/* Bytes between hosts are those of one rank per host within 10 %, votes and word exchanges
+ * included, whatever the number of ranks. */
 static void bytes_between_hosts_do_not_grow_with_the_ranks(void **state)
 {
     static const char *const of[] = {"11223344", "1111222233334444"};
@@ -393,7 +393,7 @@ static void a_rank_that_holds_nothing_says_that_its_input_is_not_finite(void **s
         }
         training_step(&t, false);
     }
-    assert_int_equal(tensor_of(&t, 1)->hold.n, 0);
+    assert_int_equal(tensor_of(&t, 1)->range.n, 0);
     assert_true(tensor_of(&t, 0)->rest != SS_AWAKE && !training_drained(&t));
     put(SS_F32, t.gradient[1], 5, (double)NAN);
     expect_native_and_untouched(&t, SS_WHY_NOT_FINITE);
@@ -527,7 +527,7 @@ static void a_rule_gives_one_residual_per_host(void **state)
                 t.job.in[r] = t.gradient[r];
             assert_true(job_call(&t.job, SS_F32, SS_SUM, N - 1));
             assert_int_equal(t.job.status[0], SS_OK);
-            assert_false(tensor_of(&t, 0)->hold.by_host);
+            assert_false(tensor_of(&t, 0)->range.by_host);
             assert_int_equal(ss_call_algorithm(ss_comm_call(t.job.comm[0])), SS_RING);
             break;
         }
@@ -543,7 +543,7 @@ static void expect_form(const char *layout, struct ss_settings settings, bool by
     open_on(&t, layout, SS_F32, 64, 0, settings);
     lossy_steps(&t, 3);
     for (int r = 0; r < t.job.size; r++)
-        assert_int_equal(tensor_of(&t, r)->hold.by_host, by_host);
+        assert_int_equal(tensor_of(&t, r)->range.by_host, by_host);
     expect_conservation(&t, layout);
     training_close(&t);
 }

@@ -76,7 +76,7 @@ static bool all_read(const struct training *t)
     bool some = false, all = true;
 
     for (int r = 0; r < t->job.size; r++) {
-        const uint64_t n = ss_tensors_first(t->job.comm[r]->tensors)->hold.n;
+        const uint64_t n = ss_tensors_first(t->job.comm[r]->tensors)->range.n;
         some = some || covered(t, r) > 0;
         all = all && covered(t, r) == n;
     }

@@ -227,8 +227,8 @@ static void fresh_arrays_are_counted(void **state)
 /* Of a signature that one rule takes; other calls of the lane do not count. */
 static void each_call_obeys_its_own_rule(void **state)
 {
-    const struct ss_sequence_rule none = {.excluded = false}, excluded = {.excluded = true};
-    const struct ss_sequence_rule other = {.takes = true, .calls = 1, .number = 2};
+    const struct ss_call_rule none = {.excluded = false}, excluded = {.excluded = true};
+    const struct ss_call_rule other = {.takes = true, .calls = 1, .number = 2};
 
     (void)state;
     for (int by_rule = 0; by_rule < 2; by_rule++) {
@@ -241,7 +241,7 @@ static void each_call_obeys_its_own_rule(void **state)
             call(&job, &(struct made){.address = 100, .buffer = i % 3, .rule = &excluded});
             assert_false(job.lossy);
             call(&job, &(struct made){.address = 100, .rule = &other});
-            assert_int_equal(job.at.label, 2);
+            assert_int_equal(job.at.rule_code, 2);
         }
         assert_int_equal(job.shared, 0);
         close_job(&job);
@@ -269,7 +269,7 @@ static void registered_buffers_need_no_rule(void **state)
         call(&job, &(struct made){.address = 1, .buffer = 1 + i % 2});
         assert_true(job.lossy);
         assert_int_equal(job.at.ordinal, 0);
-        assert_int_equal(job.at.label & 0xffff, 1 + i % 2);
+        assert_int_equal(job.at.rule_code & 0xffff, 1 + i % 2);
     }
     close_job(&job);
 }
@@ -425,7 +425,7 @@ static void a_correction_on_one_rank_is_exact(void **state)
 
 /* ---- anything ---- */
 
-static void random_sequences_have_an_ordinal_below_n(void **state)
+static void random_calls_have_an_ordinal_below_n(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -440,8 +440,8 @@ static void random_sequences_have_an_ordinal_below_n(void **state)
             assert_true(!job.lossy || job.rule.calls == 0 || job.at.ordinal < job.rule.calls);
             if (bits % 83 == 0)
                 for (int r = 0; r < RANKS; r++) {
-                    ss_sequences_free(&job.lanes[r][bits % 4]);
-                    job.lanes[r][bits % 4] = (struct ss_sequences){0};
+                    ss_lane_rules_free(&job.lanes[r][bits % 4]);
+                    job.lanes[r][bits % 4] = (struct ss_lane_rules){0};
                 }
         }
         close_job(&job);
@@ -473,7 +473,7 @@ int main(void)
         cmocka_unit_test(the_user_hears_of_a_frozen_layer),
         cmocka_unit_test(moved_buffers_keep_their_layers),
         cmocka_unit_test(a_correction_on_one_rank_is_exact),
-        cmocka_unit_test(random_sequences_have_an_ordinal_below_n),
+        cmocka_unit_test(random_calls_have_an_ordinal_below_n),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,14 +114,14 @@ struct sets {
     struct ss_schedule at[MOST_RANKS];
     uint64_t known[MOST_RANKS];                    /* a bit for each rank */
     uint64_t sent[MOST_RANKS][MOST_RANKS][ROUNDS]; /* by sender, receiver and round */
-    bool used[MOST_RANKS][MOST_RANKS][ROUNDS];     /* a meeting may have each message once */
+    bool used[MOST_RANKS][MOST_RANKS][ROUNDS];     /* a pair exchange may have each message once */
     int outside[MOST_RANKS];                       /* messages of a rank to other hosts */
 };
 
-/* Makes a rank's current meeting, if its message has arrived. */
+/* Makes a rank's current pair exchange, if its message has arrived. */
 static bool meet(struct sets *s, int rank, const struct ss_layout *layout)
 {
-    struct ss_meeting m;
+    struct ss_pair_exchange m;
 
     if (!ss_schedule_now(&s->at[rank], &m))
         return false;
@@ -144,7 +144,7 @@ static bool meet(struct sets *s, int rank, const struct ss_layout *layout)
 /* Merges sets of ranks along the schedules of all ranks at once, as far as each can go. */
 static void expect_all_know_all(struct sets *s, int size, const struct ss_layout *layout)
 {
-    struct ss_meeting m;
+    struct ss_pair_exchange m;
     bool moved = true;
 
     memset(s, 0, sizeof *s);

@@ -101,7 +101,7 @@ static void a_pause_ends_what_is_open(void **state)
     (void)state;
     begin_traced(job);
     rounds_run(job);
-    ss_rounds_hold(job->rounds[1], true);
+    ss_rounds_block(job->rounds[1], true);
     rounds_start_call(job, 0);
     for (int i = 0; i < 1000; i++)
         for (int r = 0; r < 2; r++)

@@ -50,7 +50,7 @@ static void what_is_not_finite_reaches_all_ranks_and_no_residual(void **state)
         struct rounds_job *job = rounds_open(5, both[seed % 2], seed, 40, 1);
 
         if (seed % 4 < 2)
-            job->settings.row = ss_rows(SS_KIND_ALLREDUCE)[SS_RECURSIVE_DOUBLING];
+            job->settings.algorithm = ss_algorithms(SS_KIND_ALLREDUCE)[SS_RECURSIVE_DOUBLING];
         run_not_finite(job);
     }
 }
@@ -70,7 +70,7 @@ static void rounded_values_lose_nothing(void **state)
 
             job->settings.rounding = (struct ss_rounding){.values = types[seed % 4], .bucket = 64};
             if (seed % 2)
-                job->settings.row = ss_rows(SS_KIND_ALLREDUCE)[SS_RECURSIVE_DOUBLING];
+                job->settings.algorithm = ss_algorithms(SS_KIND_ALLREDUCE)[SS_RECURSIVE_DOUBLING];
             job->tolerance = 1e-4;
             run_and_check(job);
             assert_staleness(job);

@@ -10,7 +10,7 @@ static void everything_holds(int size, uint64_t seed, uint32_t calls, int tensor
         struct rounds_job *job = rounds_open(size, both[q], seed, calls, tensors);
 
         if (seed % 3 == 2)
-            job->settings.row = ss_rows(SS_KIND_ALLREDUCE)[SS_RECURSIVE_DOUBLING];
+            job->settings.algorithm = ss_algorithms(SS_KIND_ALLREDUCE)[SS_RECURSIVE_DOUBLING];
         job->settings.staleness = 1 + seed % 8;
         run_and_check(job);
         assert_staleness(job);
@@ -353,10 +353,10 @@ static void a_rank_that_has_failed_elsewhere_tells_all(void **state)
 
 static void hold_at_times(struct rounds_job *job, int rank, uint32_t call)
 {
-    ss_rounds_hold(job->rounds[rank], false);
+    ss_rounds_block(job->rounds[rank], false);
     if (call % 5 == 0) /* between two calls: until the next one */
-        ss_rounds_hold(job->rounds[(rank + 1) % job->size],
-                       job->calling[(rank + 1) % job->size] == false);
+        ss_rounds_block(job->rounds[(rank + 1) % job->size],
+                        job->calling[(rank + 1) % job->size] == false);
 }
 
 static void a_rank_that_holds_begins_nothing(void **state)

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "core/backend/backend_costs.h"
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "tests/unit/support/sim_job.h"
 
 enum { RANKS = 5, N = 40000, CALLS = 60 };
@@ -29,7 +29,7 @@ static struct ss_shape shape_of(double density, uint64_t n, bool topk)
 {
     const uint64_t nnz = (uint64_t)(density * (double)n);
 
-    return (struct ss_shape){.rows = ss_rows(SS_KIND_ALLREDUCE),
+    return (struct ss_shape){.algorithms = ss_algorithms(SS_KIND_ALLREDUCE),
                              .n = n,
                              .size = 4,
                              .type = SS_F32,
@@ -304,7 +304,7 @@ static struct priced *measured_backend(void)
     priced_ops = *ss_host.ops;
     priced_ops.record = record_of;
     priced_ops.poll = poll_busy;
-    priced_ops.mark = mark_one;
+    priced_ops.latest = mark_one;
     priced_ops.reserve = reserve_some;
     priced_ops.clear = clear_counted;
     p = (struct priced){.backend = {&priced_ops}, .record = {.expected = device}};

@@ -60,7 +60,7 @@ static int call(struct kind_job *k, const struct kind_case *c)
 static struct ss_plan plan_of(const struct ss_call *c, double alpha, double beta, double vote,
                               double *memory)
 {
-    struct ss_shape shape = ss_ballot_shape(&c->f, &c->seat);
+    struct ss_shape shape = ss_ballot_shape(&c->f, &c->member);
     struct ss_history nothing = {.result_nnz = 0};
     struct ss_plan plan;
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/plan/cost.h"
 #include "tests/unit/support/oracle.h"
 #include "tests/unit/support/sim_job.h"
@@ -68,7 +68,7 @@ static struct ss_shape shape_without_local_costs(const struct ss_call *c, double
 {
     const struct ss_ballot *b = &c->f.vote.ballot;
 
-    return (struct ss_shape){.rows = ss_rows(SS_KIND_ALLREDUCE),
+    return (struct ss_shape){.algorithms = ss_algorithms(SS_KIND_ALLREDUCE),
                              .n = c->f.c.x.n,
                              .size = c->f.c.x.t->size,
                              .type = c->f.c.x.type,
@@ -204,7 +204,7 @@ static void auto_is_within_a_tenth_of_the_best(void **state)
 
 static struct ss_shape some_shape(void)
 {
-    return (struct ss_shape){.rows = ss_rows(SS_KIND_ALLREDUCE),
+    return (struct ss_shape){.algorithms = ss_algorithms(SS_KIND_ALLREDUCE),
                              .n = 1 << 20,
                              .size = 4,
                              .type = SS_F32,

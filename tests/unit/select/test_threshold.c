@@ -1,4 +1,4 @@
-/* The exact threshold against a sort, and its controls over sequences of calls. */
+/* The exact threshold against a sort, and its controls over series of calls. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -119,8 +119,8 @@ static void kth_largest_is_that_of_a_sort(void **state)
     }
 }
 
-/* One tensor through a sequence of calls. */
-struct sequence {
+/* One tensor through many calls. */
+struct course {
     struct ss_threshold threshold;
     const struct ss_selectors *selectors;
     enum ss_type type;
@@ -132,25 +132,24 @@ struct sequence {
     void *val;
 };
 
-static struct sequence sequence(struct room *room, enum ss_type type, size_t n, size_t k,
-                                size_t period)
+static struct course course(struct room *room, enum ss_type type, size_t n, size_t k, size_t period)
 {
-    struct sequence s = {.threshold = {.period = period},
-                         .selectors = ss_selectors(),
-                         .type = type,
-                         .n = n,
-                         .k = k,
-                         .g = before(room->g, type, n, 0),
-                         .r = before(room->r, type, n, 0),
-                         .in = test_calloc(n, sizeof(double)),
-                         .out = test_calloc(n, sizeof(double)),
-                         .idx = (uint32_t *)(void *)room->idx - ss_claim_limit(k),
-                         .val = before(room->val, type, ss_claim_limit(k), 0)};
+    struct course s = {.threshold = {.period = period},
+                       .selectors = ss_selectors(),
+                       .type = type,
+                       .n = n,
+                       .k = k,
+                       .g = before(room->g, type, n, 0),
+                       .r = before(room->r, type, n, 0),
+                       .in = test_calloc(n, sizeof(double)),
+                       .out = test_calloc(n, sizeof(double)),
+                       .idx = (uint32_t *)(void *)room->idx - ss_claim_limit(k),
+                       .val = before(room->val, type, ss_claim_limit(k), 0)};
     memset(s.r, 0, n * ss_type_size(type));
     return s;
 }
 
-static bool step(struct sequence *s)
+static bool step(struct course *s)
 {
     bool ask = ss_threshold_select(&s->threshold, s->selectors, s->type, s->g, s->r, s->n, 0, s->k,
                                    s->idx, s->val, &s->found);
@@ -165,21 +164,21 @@ static bool step(struct sequence *s)
 }
 
 /* No residual, and nothing has gone in or out. */
-static void forget(struct sequence *s)
+static void forget(struct course *s)
 {
     memset(s->r, 0, s->n * ss_type_size(s->type));
     memset(s->in, 0, s->n * sizeof *s->in);
     memset(s->out, 0, s->n * sizeof *s->out);
 }
 
-static void end(struct sequence *s)
+static void end(struct course *s)
 {
     test_free(s->in);
     test_free(s->out);
 }
 
 /* Integers, so that sums over the calls are exact. */
-static void integers(struct sequence *s, size_t range)
+static void integers(struct course *s, size_t range)
 {
     for (size_t i = 0; i < s->n; i++)
         put(s->type, s->g, i, (double)random_below(2 * range) - (double)range);
@@ -188,7 +187,7 @@ static void integers(struct sequence *s, size_t range)
 static void the_threshold_is_found_once_a_period(void **state)
 {
     for (size_t t = 0; t < 2; t++) {
-        struct sequence s = sequence(*state, types[t], 4096, 400, 8);
+        struct course s = course(*state, types[t], 4096, 400, 8);
         const double pattern[] = {3, 1, 4, 1, 5};
         for (size_t i = 0; i < s.n; i++)
             put(s.type, s.g, i, 100 * pattern[i % 5] + (double)random_below(100));
@@ -209,7 +208,7 @@ static void the_threshold_is_found_once_a_period(void **state)
 static void more_than_four_thirds_of_k_are_selected_again_at_once(void **state)
 {
     for (size_t t = 0; t < 2; t++) {
-        struct sequence s = sequence(*state, types[t], 10000, 100, 1000);
+        struct course s = course(*state, types[t], 10000, 100, 1000);
         integers(&s, 1000000);
         step(&s);
         assert_int_equal(s.threshold.exact_calls, 1);
@@ -233,7 +232,7 @@ static void more_than_four_thirds_of_k_are_selected_again_at_once(void **state)
 static void a_kept_threshold_follows_the_batch(void **state)
 {
     for (size_t t = 0; t < 2; t++) {
-        struct sequence s = sequence(*state, types[t], 100000, 1000, 1000);
+        struct course s = course(*state, types[t], 100000, 1000, 1000);
         double off = 0;
         for (int call = 0; call < 40; call++) {
             forget(&s);
@@ -251,7 +250,7 @@ static void a_kept_threshold_follows_the_batch(void **state)
 /* Where too few entries are in the sample to say anything, and where nothing has changed. */
 static void a_kept_threshold_stays_without_reason_to_move(void **state)
 {
-    struct sequence s = sequence(*state, SS_F32, 10000, 100, 1000);
+    struct course s = course(*state, SS_F32, 10000, 100, 1000);
     integers(&s, 1000000);
     step(&s);
     ss_magnitude first = s.threshold.magnitude;
@@ -262,7 +261,7 @@ static void a_kept_threshold_stays_without_reason_to_move(void **state)
     assert_int_equal(s.threshold.magnitude, first);
     end(&s);
 
-    s = sequence(*state, SS_F64, 100000, 1000, 1000);
+    s = course(*state, SS_F64, 100000, 1000, 1000);
     integers(&s, 1000000);
     for (int call = 0; call < 3; call++) {
         forget(&s);
@@ -315,7 +314,7 @@ static void a_fifth_of_the_sample_settles_a_call_that_is_like_the_last(void **st
 static void ties_and_zeros_are_not_followed(void **state)
 {
     for (int zeros = 0; zeros < 2; zeros++) {
-        struct sequence s = sequence(*state, SS_F32, 100000, 1000, 2);
+        struct course s = course(*state, SS_F32, 100000, 1000, 2);
         integers(&s, 100000);
         assert_false(step(&s));
         assert_true(s.threshold.sampled > 0);
@@ -335,7 +334,7 @@ static void ties_and_zeros_are_not_followed(void **state)
 static void a_sample_that_misleads_is_noticed(void **state)
 {
     for (int large = 0; large < 2; large++) {
-        struct sequence s = sequence(*state, SS_F32, 100000, 1000, 1000);
+        struct course s = course(*state, SS_F32, 100000, 1000, 1000);
         integers(&s, 1000);
         step(&s);
         assert_true(s.threshold.sampled >= 64);
@@ -357,7 +356,7 @@ static void a_sample_that_misleads_is_noticed(void **state)
 
 static void fewer_than_half_of_k_ask_for_the_next_call(void **state)
 {
-    struct sequence s = sequence(*state, SS_F32, 10000, 100, 1000);
+    struct course s = course(*state, SS_F32, 10000, 100, 1000);
     integers(&s, 1000000);
     assert_false(step(&s));
     integers(&s, 10);
@@ -378,7 +377,7 @@ static void fewer_than_half_of_k_ask_for_the_next_call(void **state)
 static void a_residual_drains_to_nothing_with_zero_input(void **state)
 {
     for (size_t t = 0; t < 2; t++) {
-        struct sequence s = sequence(*state, types[t], 3000, 100, 32);
+        struct course s = course(*state, types[t], 3000, 100, 32);
         for (int call = 0; call < 3; call++) {
             integers(&s, 1000000);
             step(&s);
@@ -397,7 +396,7 @@ static void a_residual_drains_to_nothing_with_zero_input(void **state)
 
 static void fewer_values_than_k_are_all_selected(void **state)
 {
-    struct sequence s = sequence(*state, SS_F64, 5000, 100, 4);
+    struct course s = course(*state, SS_F64, 5000, 100, 4);
     for (int call = 0; call < 9; call++) {
         memset(s.g, 0, s.n * sizeof(double));
         for (int j = 0; j < 20; j++)
@@ -412,7 +411,7 @@ static void fewer_values_than_k_are_all_selected(void **state)
 
 static void ties_are_cut_at_the_highest_indices_and_come_next(void **state)
 {
-    struct sequence s = sequence(*state, SS_F32, 1000, 90, 32);
+    struct course s = course(*state, SS_F32, 1000, 90, 32);
     for (size_t i = 0; i < s.n; i++)
         put(s.type, s.g, i, 2);
     step(&s);
@@ -428,7 +427,7 @@ static void ties_are_cut_at_the_highest_indices_and_come_next(void **state)
 
 static void nothing_is_selected_again_when_something_is_not_finite(void **state)
 {
-    struct sequence s = sequence(*state, SS_F32, 2000, 50, 1000);
+    struct course s = course(*state, SS_F32, 2000, 50, 1000);
     integers(&s, 1000);
     step(&s);
     memcpy(s.in, s.r, s.n * sizeof(float));
@@ -446,7 +445,7 @@ static void nothing_is_selected_again_when_something_is_not_finite(void **state)
 /* Also after the claims went back and the residual alone was selected from. */
 static void undo_after_a_repeated_selection_gives_the_residual_back(void **state)
 {
-    struct sequence s = sequence(*state, SS_F64, 5000, 50, 1000);
+    struct course s = course(*state, SS_F64, 5000, 50, 1000);
     integers(&s, 1000);
     step(&s);
     memcpy(s.in, s.r, s.n * sizeof(double));

@@ -169,7 +169,7 @@ static int far_poll(struct ss_backend *p, ss_ticket ticket)
     far->decoding = 0;
     return SS_OK;
 }
-static ss_ticket far_mark(struct ss_backend *p)
+static ss_ticket far_latest(struct ss_backend *p)
 {
     (void)p;
     return far_memory.handed;
@@ -444,7 +444,7 @@ static const struct ss_backend_ops far_ops = {
     .name = "far",
     .remote = true,
     .poll = far_poll,
-    .mark = far_mark,
+    .latest = far_latest,
     .lost = far_lost,
     .reserve = far_reserve,
     .make = far_vector,

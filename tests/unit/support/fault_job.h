@@ -12,7 +12,7 @@
 
 #define SIM_JOB_RANKS 7 /* most; a job is cleared for each fault, 32 KiB a rank */
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "tests/unit/support/kind_job.h"
 
 /* Elements of an exact call, of a lossy one, and of one whose streams have several chunks. The
@@ -25,7 +25,7 @@ struct subject {
     enum ss_algorithm algorithm;
     bool topk;
     enum ss_values values, quant; /* top-k: coding of values */
-    /* oktopk: all large values lie in one region, so that it is balanced */
+    /* oktopk: all large values lie in one part, so that it is balanced */
     bool uneven;
     bool measured; /* the costs of the network are measured */
     bool by_host;  /* top-k: one residual per host, with hosts of two ranks and of one */
@@ -134,11 +134,11 @@ static inline const float *fault_residual(const struct fault_job *j, int rank)
 }
 
 /* Returns the elements whose residual the rank holds. */
-static inline struct ss_hold fault_hold(const struct fault_job *j, int rank)
+static inline struct ss_residual_range fault_range(const struct fault_job *j, int rank)
 {
     const struct ss_tensor *tensor = ss_tensors_first(j->k.job.comm[rank]->tensors);
 
-    return tensor ? tensor->hold : (struct ss_hold){.n = j->c.in.n};
+    return tensor ? tensor->range : (struct ss_residual_range){.n = j->c.in.n};
 }
 
 /* Returns the element of which claims are made on a rank: of its input, or of its host's sum. */
@@ -174,10 +174,11 @@ static inline void fault_claim(struct fault_job *j)
 {
     for (int r = 0; r < j->c.in.size; r++) {
         const float *left = fault_residual(j, r);
-        const struct ss_hold hold = fault_hold(j, r);
-        for (size_t i = 0; i < hold.n; i++) {
+        const struct ss_residual_range range = fault_range(j, r);
+        for (size_t i = 0; i < range.n; i++) {
             j->left[r][i] = left ? left[i] : 0;
-            j->claimed[r][i] = fault_claimable(j, r, (size_t)hold.first + i) + (left ? left[i] : 0);
+            j->claimed[r][i] =
+                fault_claimable(j, r, (size_t)range.first + i) + (left ? left[i] : 0);
         }
     }
 }
@@ -259,7 +260,7 @@ static inline const char *claims_complaint(const struct fault_job *j)
 {
     for (int r = 0; r < j->c.in.size && j->what->topk; r++) {
         const float *left = fault_residual(j, r);
-        const size_t bytes = fault_hold(j, r).n * sizeof(float);
+        const size_t bytes = fault_range(j, r).n * sizeof(float);
         if (j->k.job.status[r] >= 0 || (left && memcmp(left, j->claimed[r], bytes) == 0) ||
             (left && j->what->by_host && memcmp(left, j->left[r], bytes) == 0))
             continue;

@@ -1,4 +1,4 @@
-/* Two ranks of one communicator whose calls are placed and compared, by hand. */
+/* Two ranks of one communicator whose calls are identified and compared, by hand. */
 #ifndef TESTS_UNIT_IDENTITY_JOB_H
 #define TESTS_UNIT_IDENTITY_JOB_H
 
@@ -16,10 +16,10 @@ enum { RANKS = 2, LAYERS = 8, LANES = 8, TENSORS = 4096 };
 
 struct job {
     struct ss_identity identity[RANKS];
-    struct ss_sequences lanes[RANKS][LANES];
-    struct ss_sequence_rule rule;
-    struct ss_standing at; /* of the last call on rank 0 */
-    bool lossy;            /* it was */
+    struct ss_lane_rules lanes[RANKS][LANES];
+    struct ss_call_rule rule;
+    struct ss_call_identity at; /* of the last call on rank 0 */
+    bool lossy;                 /* it was */
     unsigned calls, lossy_calls, told;
     unsigned first;             /* number of the first lossy call, from 1 */
     unsigned layer_of[TENSORS]; /* the layer that each ordinal has served, + 1 */
@@ -40,7 +40,7 @@ static inline void close_job(struct job *job)
 {
     for (int r = 0; r < RANKS; r++)
         for (int lane = 0; lane < LANES; lane++)
-            ss_sequences_free(&job->lanes[r][lane]);
+            ss_lane_rules_free(&job->lanes[r][lane]);
 }
 
 struct made {
@@ -48,13 +48,13 @@ struct made {
     uintptr_t address;
     uintptr_t other_address; /* on rank 1, 0: the same */
     uint32_t buffer;
-    uintptr_t from;                      /* 0: in place */
-    const struct ss_sequence_rule *rule; /* NULL: the job's */
+    uintptr_t from;                  /* 0: in place */
+    const struct ss_call_rule *rule; /* NULL: the job's */
 };
 
 static inline void call(struct job *job, const struct made *made)
 {
-    struct ss_standing at[RANKS];
+    struct ss_call_identity at[RANKS];
     uint64_t code[RANKS];
 
     for (int r = 0; r < RANKS; r++) {
@@ -66,9 +66,8 @@ static inline void call(struct job *job, const struct made *made)
             .address = (const void *)address,
             .from = (const void *)(made->from > 0 ? made->from : address),
         };
-        assert_true(
-            ss_identity_place(&job->identity[r], &job->lanes[r][made->lane], &seen, &at[r]));
-        code[r] = ss_standing_code(&at[r]);
+        assert_true(ss_identity_find(&job->identity[r], &job->lanes[r][made->lane], &seen, &at[r]));
+        code[r] = ss_identity_code(&at[r]);
     }
     job->at = at[0];
     job->calls++;

@@ -198,7 +198,7 @@ static inline int beside_step(void *ctx, int rank)
     for (int i = 0, n = b->opened[rank]; i < n && b->opened[rank] > 0; i++) {
         int which = (first + i) % b->opened[rank];
         if (b->plan->hurries > 0 && draw(b, rank) % (uint64_t)b->plan->hurries == 0)
-            ss_call_hurry(b->open[rank][which].call);
+            ss_call_wait_for_none(b->open[rank][which].call);
         int status = ss_call_step(b->open[rank][which].call);
         if (status != SS_PENDING)
             beside_end(b, rank, which, status);

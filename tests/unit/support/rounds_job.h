@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/partial/rounds.h"
 #include "core/sim/sim.h"
 #include "core/tensor/residual.h"
@@ -130,10 +130,11 @@ static inline struct rounds_job *rounds_open(int size, enum ss_quorum quorum, ui
     job->tensors = tensors;
     job->k = 12;
     job->seed = seed;
-    job->settings = (struct ss_rounds_settings){.quorum = quorum,
-                                                .staleness = 8,
-                                                .seed = seed,
-                                                .row = ss_rows(SS_KIND_ALLREDUCE)[SS_ALLGATHER]};
+    job->settings =
+        (struct ss_rounds_settings){.quorum = quorum,
+                                    .staleness = 8,
+                                    .seed = seed,
+                                    .algorithm = ss_algorithms(SS_KIND_ALLREDUCE)[SS_ALLGATHER]};
     job->tensor_settings =
         (struct ss_tensor_settings){.threshold_period = 8, .include = job->rules};
     job->delay = rounds_random_delay;

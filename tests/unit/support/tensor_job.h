@@ -111,7 +111,7 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
         ss_tensor_begin(t[r]);
     }
     for (int r = 0; r < job->size; r++)
-        same = same && ss_standing_code(&found[r].where) == ss_standing_code(&found[0].where);
+        same = same && ss_identity_code(&found[r].where) == ss_identity_code(&found[0].where);
     for (int r = 0; r < job->size; r++) {
         ss_tensor_vote(t[r], &all, same);
         ss_tensor_end(t[r]);

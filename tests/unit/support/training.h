@@ -188,7 +188,7 @@ static inline struct training_part training_part(const struct training *t, int r
     if (!values)
         return (struct training_part){.n = 0};
     return (struct training_part){
-        .values = values, .first = (size_t)tensor->hold.first, .n = (size_t)tensor->hold.n};
+        .values = values, .first = (size_t)tensor->range.first, .n = (size_t)tensor->range.n};
 }
 
 /* Returns element i of the residual on a rank; 0 if another rank holds it for the host. */

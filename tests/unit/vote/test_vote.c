@@ -65,8 +65,8 @@ static int step(void *ctx, int rank)
 }
 
 /* hosts[r mod its length] is the host of rank r; NULL: each has its own. */
-static bool hold(struct election *e, const char *hosts, int size, uint64_t seed,
-                 struct ss_sim_fault fault)
+static bool vote_all(struct election *e, const char *hosts, int size, uint64_t seed,
+                     struct ss_sim_fault fault)
 {
     memset(e, 0, sizeof *e);
     e->sim = ss_sim_create(size, 1e-6, 1e-9, seed);
@@ -102,7 +102,8 @@ static void all_ranks_get_the_fold_over_all(void **state)
                     struct ss_ballot b = ballot_of(r, size);
                     ss_ballot_merge(&all, &b);
                 }
-                assert_true(hold(&e, layouts[l], size, seed, (struct ss_sim_fault){.rank = -1}));
+                assert_true(
+                    vote_all(&e, layouts[l], size, seed, (struct ss_sim_fault){.rank = -1}));
                 for (int r = 0; r < size; r++) {
                     assert_int_equal(e.status[r], SS_OK);
                     assert_memory_equal(&e.votes[r].ballot, &all,
@@ -148,7 +149,7 @@ static void a_damaged_ballot_is_a_protocol_error(void **state)
                 int reported = 0;
                 for (int r = 0; r < MOST; r++)
                     e.status[r] = SS_PENDING;
-                hold(&e, layouts[l], size, 0, fault);
+                vote_all(&e, layouts[l], size, 0, fault);
                 for (int r = 0; r < size; r++)
                     reported += e.status[r] == SS_ERR_PROTOCOL;
                 assert_int_equal(reported, 1);
@@ -190,7 +191,7 @@ static void a_send_refused_once_does_not_end_the_vote(void **state)
         for (int size = 2; size <= 9; size++)
             for (int rank = 0; rank < size; rank++) {
                 const struct ss_sim_fault fault = {.rank = rank, .fail_send = 1};
-                assert_true(hold(&e, layouts[l], size, 0, fault));
+                assert_true(vote_all(&e, layouts[l], size, 0, fault));
                 for (int r = 0; r < size; r++)
                     assert_int_equal(e.status[r], SS_OK);
             }

@@ -1,4 +1,4 @@
-/* Boundaries of oktopk's regions: as many of the merged entries in each, wherever they lie. */
+/* Boundaries of oktopk's parts: as many of the merged entries in each, wherever they lie. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/tensor/regions.h"
+#include "core/tensor/part_bounds.h"
 
 enum { MOST = 64 };
 
@@ -48,7 +48,7 @@ static size_t within(const struct entries *e, uint32_t lo, uint32_t hi)
 }
 
 /* Finds the bounds as the ranks would, in *rounds, if they know that there are at most `more`
- * entries above the true number; returns the entries of the fullest region. */
+ * entries above the true number; returns the entries of the fullest part. */
 static uint64_t fullest_of(const struct entries *e, int size, uint64_t n, uint64_t more,
                            uint32_t *bounds, int *rounds)
 {
@@ -114,7 +114,7 @@ static struct entries place_of(enum place place, int rank, int size, uint64_t n,
     }
 }
 
-static void regions_hold_equal_shares_wherever_entries_lie(void **state)
+static void parts_hold_equal_shares_wherever_entries_lie(void **state)
 {
     static const int sizes[] = {2, 3, 7, 16, 64};
     const uint64_t n = 300000;
@@ -140,7 +140,7 @@ static void regions_hold_equal_shares_wherever_entries_lie(void **state)
 }
 
 /* The first round counts the entries, so that a bound on their number is enough. */
-static void a_bound_on_the_entries_gives_the_same_regions(void **state)
+static void a_bound_on_the_entries_gives_the_same_parts(void **state)
 {
     enum { SIZE = 7 };
     const struct entries none[SIZE] = {{NULL, 0}};
@@ -165,7 +165,7 @@ static void a_bound_on_the_entries_gives_the_same_regions(void **state)
     assert_memory_equal(bounds[0], bounds[1], sizeof bounds[0]);
 }
 
-static void no_entries_give_equal_regions(void **state)
+static void no_entries_give_equal_parts(void **state)
 {
     const struct entries none[8] = {{NULL, 0}};
     uint32_t bounds[9];
@@ -242,9 +242,9 @@ static void the_hash_tells_states_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regions_hold_equal_shares_wherever_entries_lie),
-        cmocka_unit_test(a_bound_on_the_entries_gives_the_same_regions),
-        cmocka_unit_test(no_entries_give_equal_regions),
+        cmocka_unit_test(parts_hold_equal_shares_wherever_entries_lie),
+        cmocka_unit_test(a_bound_on_the_entries_gives_the_same_parts),
+        cmocka_unit_test(no_entries_give_equal_parts),
         cmocka_unit_test(small_and_large_spaces_have_bounds),
         cmocka_unit_test(counts_beyond_32_bits_do_not_run_over),
         cmocka_unit_test(the_hash_tells_states_apart),

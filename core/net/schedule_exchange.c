@@ -1,15 +1,15 @@
-/* Runs one meeting after the other: posts its two messages, waits for both, hands them to the
+/* Runs one pair exchange after the other: posts its two messages, waits for both, hands them to the
  * caller. */
-#include "core/net/meetings.h"
+#include "core/net/schedule_exchange.h"
 
-void ss_meetings_start(struct ss_meetings *m, struct ss_transport *t)
+void ss_schedule_exchange_start(struct ss_schedule_exchange *m, struct ss_transport *t)
 {
-    *m = (struct ss_meetings){
+    *m = (struct ss_schedule_exchange){
         .t = t, .schedule = ss_schedule_of(t->rank, t->size, t->layout), .peer = -1};
 }
 
-int ss_meetings_send(struct ss_meetings *m, int peer, struct ss_tag tag, const void *msg,
-                     size_t len)
+int ss_schedule_exchange_send(struct ss_schedule_exchange *m, int peer, struct ss_tag tag,
+                              const void *msg, size_t len)
 {
     int status = SS_ERR_TRANSPORT;
 
@@ -19,17 +19,18 @@ int ss_meetings_send(struct ss_meetings *m, int peer, struct ss_tag tag, const v
     return status;
 }
 
-int ss_meetings_recv(struct ss_meetings *m, int peer, struct ss_tag tag, void *buffer,
-                     size_t capacity)
+int ss_schedule_exchange_recv(struct ss_schedule_exchange *m, int peer, struct ss_tag tag,
+                              void *buffer, size_t capacity)
 {
     m->peer = peer;
     return m->t->ops->recv(m->t, peer, tag, buffer, capacity, &m->recv);
 }
 
-int ss_meetings_step(struct ss_meetings *m, const struct ss_meetings_parts *parts, void *owner,
-                     bool *moved)
+int ss_schedule_exchange_step(struct ss_schedule_exchange *m,
+                              const struct ss_schedule_exchange_steps *parts, void *owner,
+                              bool *moved)
 {
-    struct ss_meeting now;
+    struct ss_pair_exchange now;
     int status;
 
     while (ss_schedule_now(&m->schedule, &now)) {
@@ -51,7 +52,7 @@ int ss_meetings_step(struct ss_meetings *m, const struct ss_meetings_parts *part
     return SS_OK;
 }
 
-void ss_meetings_cancel(struct ss_meetings *m)
+void ss_schedule_exchange_cancel(struct ss_schedule_exchange *m)
 {
     if (m->recv.active)
         m->t->ops->cancel(m->t, &m->recv);

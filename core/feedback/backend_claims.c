@@ -1,11 +1,11 @@
-/* Claims that stay in the backend of the buffers: reserves room for them, surveys them for the
+/* Claims in the backend of the buffers: reserves room for them, surveys them for the
  * vote, and copies them to the host unless the algorithm takes them from their backend. */
 #include <math.h>
 #include <string.h>
 
 #include "core/feedback/feedback.h"
 
-void ss_topk_stay(struct ss_feedback *f, size_t room)
+void ss_topk_to_backend(struct ss_feedback *f, size_t room)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
@@ -14,16 +14,19 @@ void ss_topk_stay(struct ss_feedback *f, size_t room)
     const size_t count = (size_t)x->t->size,
                  bytes = count * sizeof(struct ss_share) + (count + 1) * sizeof(uint32_t);
 
-    f->home = c->own;
+    f->host_own = c->own;
     c->own_parts = NULL;
-    if (!f->stays || ss_buf_reserve(survey, x->mem, bytes) != SS_OK ||
+    if (!f->in_backend || ss_buf_reserve(survey, x->mem, bytes) != SS_OK ||
         !ss_held_reserve(held, x->backend, room, x->esize,
                          f->comm->settings->values != SS_VALUES_SAME))
         return;
     memset(survey->data, 0, bytes);
     c->own_parts = survey->data;
-    c->own = (struct ss_stream){
-        .idx = held->idx.data, .val = held->val.data, .capacity = room, .stays = true, .hi = x->n};
+    c->own = (struct ss_stream){.idx = held->idx.data,
+                                .val = held->val.data,
+                                .capacity = room,
+                                .in_backend = true,
+                                .hi = x->n};
 }
 
 void ss_topk_survey(struct ss_feedback *f)
@@ -50,7 +53,7 @@ void ss_topk_surveyed(struct ss_feedback *f)
     f->sum_square = f->seen.sum_square - square;
 }
 
-bool ss_topk_fetch(struct ss_feedback *f, bool stays)
+bool ss_topk_fetch(struct ss_feedback *f, bool in_backend)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
@@ -58,11 +61,11 @@ bool ss_topk_fetch(struct ss_feedback *f, bool stays)
 
     /* The backend's kernels round values to these types alone. */
     const enum ss_values values = f->comm->settings->values;
-    stays =
-        stays && (values == SS_VALUES_SAME || values == SS_VALUES_BF16 || values == SS_VALUES_Q8);
-    if (!there.stays || stays)
+    in_backend = in_backend &&
+                 (values == SS_VALUES_SAME || values == SS_VALUES_BF16 || values == SS_VALUES_Q8);
+    if (!there.in_backend || in_backend)
         return false;
-    c->own = f->home;
+    c->own = f->host_own;
     c->own.nnz = there.nnz;
     x->backend->ops->read(x->backend, SS_I32, there.idx, there.nnz, c->own.idx);
     x->ticket = x->backend->ops->read(x->backend, x->type, there.val, there.nnz, c->own.val);

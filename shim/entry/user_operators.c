@@ -7,38 +7,40 @@
     &(struct shim_call)                                                                            \
     {                                                                                              \
         .send = send, .recv = recv, .type = shim_abi_word(type), .op = shim_abi_word(op),          \
-        .comm = shim_abi_word(comm), .large = is_large, .own = what, __VA_ARGS__                   \
+        .comm = shim_abi_word(comm), .large = is_large, .user = what, __VA_ARGS__                  \
     }
 
 static bool is_own(uintptr_t op, const void *request)
 {
     be_ready();
-    return shim_is_own_operator(op) && request && shim_prepare();
+    return shim_is_user_operator(op) && request && shim_prepare();
 }
 
-#define OWN(name, member, signature, what, ...)                                                    \
+#define USER_OPERATOR(name, member, signature, what, ...)                                          \
     int MPI_##name(signature(int))                                                                 \
     {                                                                                              \
         if (is_own(op, request))                                                                   \
-            return shim_own_reduction(CALL(false, what, __VA_ARGS__), SHIM_NOT_COUNTED, request);  \
+            return shim_user_reduction(CALL(false, what, __VA_ARGS__), SHIM_NOT_COUNTED, request); \
         return shim.next.member(signature##_ARGUMENTS);                                            \
     }                                                                                              \
     int PMPI_##name(signature(int))                                                                \
     {                                                                                              \
         if (FROM_FORTRAN && is_own(op, request))                                                   \
-            return shim_own_reduction(CALL(false, what, .pmpi = true, __VA_ARGS__),                \
-                                      SHIM_NOT_COUNTED, request);                                  \
+            return shim_user_reduction(CALL(false, what, .pmpi = true, __VA_ARGS__),               \
+                                       SHIM_NOT_COUNTED, request);                                 \
         return shim.pmpi.member(signature##_ARGUMENTS);                                            \
     }                                                                                              \
     int MPI_##name##_c(signature(int64_t))                                                         \
     {                                                                                              \
         if (is_own(op, request))                                                                   \
-            return shim_own_reduction(CALL(true, what, __VA_ARGS__), SHIM_NOT_COUNTED, request);   \
+            return shim_user_reduction(CALL(true, what, __VA_ARGS__), SHIM_NOT_COUNTED, request);  \
         return shim.next.member##_c(signature##_ARGUMENTS);                                        \
     }
 
-OWN(Iscan, iscan, SHIM_IREDUCTION, SHIM_OWN_ISCAN, .count = count)
-OWN(Iexscan, iexscan, SHIM_IREDUCTION, SHIM_OWN_IEXSCAN, .count = count)
-OWN(Ireduce_scatter_block, ireduce_block, SHIM_IREDUCTION, SHIM_OWN_IREDUCE_BLOCK, .count = count)
-OWN(Ireduce, ireduce, SHIM_IREDUCE, SHIM_OWN_IREDUCE, .count = count, .root = root)
-OWN(Ireduce_scatter, ireduce_scatter, SHIM_ISCATTER, SHIM_OWN_IREDUCE_SCATTER, .counts = counts)
+USER_OPERATOR(Iscan, iscan, SHIM_IREDUCTION, SHIM_USER_ISCAN, .count = count)
+USER_OPERATOR(Iexscan, iexscan, SHIM_IREDUCTION, SHIM_USER_IEXSCAN, .count = count)
+USER_OPERATOR(Ireduce_scatter_block, ireduce_block, SHIM_IREDUCTION, SHIM_USER_IREDUCE_BLOCK,
+              .count = count)
+USER_OPERATOR(Ireduce, ireduce, SHIM_IREDUCE, SHIM_USER_IREDUCE, .count = count, .root = root)
+USER_OPERATOR(Ireduce_scatter, ireduce_scatter, SHIM_ISCATTER, SHIM_USER_IREDUCE_SCATTER,
+              .counts = counts)

@@ -23,7 +23,7 @@ static bool needs_thread(const struct shim_task *task)
     return stage != SHIM_TASK_DONE && !(stage == SHIM_TASK_NATIVE && task->native.whole);
 }
 
-bool shim_own_is_next(const struct shim_task *task)
+bool shim_user_is_next(const struct shim_task *task)
 {
     const struct shim_task *before = task->comm->queue.first;
 
@@ -38,11 +38,11 @@ static void stop_waiting(struct shim_task *task)
 {
     struct freed *list = NULL, *next;
 
-    if (task->own != SHIM_OWN_WAITS)
+    if (task->own != SHIM_USER_WAITS)
         return;
-    task->own = SHIM_OWN_IDLE;
+    task->own = SHIM_USER_IDLE;
     pthread_mutex_lock(&shim.requests.lock);
-    if (atomic_fetch_sub(&shim.callbacks.own_waiting, 1) == 1) {
+    if (atomic_fetch_sub(&shim.callbacks.user_waiting, 1) == 1) {
         list = freed;
         freed = NULL;
     }
@@ -58,32 +58,32 @@ static void post(struct shim_task *task)
 {
     shim_native_whole(task);
     stop_waiting(task);
-    task->own = SHIM_OWN_RUNS;
+    task->own = SHIM_USER_RUNS;
 }
 
-bool shim_own_try_post(struct shim_task *task)
+bool shim_user_try_post(struct shim_task *task)
 {
-    if (!shim_progress_try_bar())
+    if (!shim_progress_try_stop())
         return false;
     post(task);
     return true;
 }
 
-void shim_own_post(struct shim_task *task)
+void shim_user_post(struct shim_task *task)
 {
-    shim_progress_bar();
+    shim_progress_stop();
     post(task);
 }
 
-void shim_own_end(struct shim_task *task)
+void shim_user_end(struct shim_task *task)
 {
     stop_waiting(task); /* it has failed before its post */
-    if (task->own == SHIM_OWN_RUNS)
-        shim_progress_unbar();
-    task->own = SHIM_OWN_IDLE;
+    if (task->own == SHIM_USER_RUNS)
+        shim_progress_resume();
+    task->own = SHIM_USER_IDLE;
 }
 
-bool shim_own_is_at_once(struct shim_comm *comm)
+bool shim_user_is_at_once(struct shim_comm *comm)
 {
     struct shim_queue *queue = &comm->queue;
     const struct shim_task *task;
@@ -101,22 +101,22 @@ bool shim_own_is_at_once(struct shim_comm *comm)
     return at_once;
 }
 
-bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, void *request)
+bool shim_user_queue(const struct shim_call *call, struct shim_comm *comm, void *request)
 {
     struct shim_task *task = shim_request_start(call, comm, SS_F32, SS_SUM, request);
 
     if (!task)
         return false;
-    task->own = SHIM_OWN_WAITS;
+    task->own = SHIM_USER_WAITS;
     pthread_mutex_lock(&shim.requests.lock);
-    atomic_fetch_add(&shim.callbacks.own_waiting, 1);
+    atomic_fetch_add(&shim.callbacks.user_waiting, 1);
     pthread_mutex_unlock(&shim.requests.lock);
     shim_task_post(task);
     return true;
 }
 
 /* Makes an entry that is in no table: it exists for the queue, which the program's threads step. */
-bool shim_own_adopt(const struct shim_call *call, void *request)
+bool shim_user_adopt(const struct shim_call *call, void *request)
 {
     struct shim_comm *c = shim_comm_allocate();
     struct shim_call posted = *call;
@@ -138,7 +138,7 @@ bool shim_own_adopt(const struct shim_call *call, void *request)
     task->native.request = native;
     task->posted.environment = false; /* it needs none: threads of the shim stay out */
     task->native.whole = true;
-    task->own = SHIM_OWN_RUNS;
+    task->own = SHIM_USER_RUNS;
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
     c->queue.first = c->queue.last = task;
     c->queue.listed = true;
@@ -146,14 +146,14 @@ bool shim_own_adopt(const struct shim_call *call, void *request)
     return true;
 }
 
-int shim_own_op_free(shim_op_free_fn *next, void *op)
+int shim_user_op_free(shim_op_free_fn *next, void *op)
 {
     struct freed *put_off = malloc(sizeof *put_off);
 
     if (!put_off) /* leaks the operator */
         return MPI_SUCCESS;
     pthread_mutex_lock(&shim.requests.lock);
-    if (atomic_load(&shim.callbacks.own_waiting) > 0) {
+    if (atomic_load(&shim.callbacks.user_waiting) > 0) {
         *put_off = (struct freed){freed, shim_abi_load(op)};
         freed = put_off;
         put_off = NULL;

@@ -1,5 +1,5 @@
-/* Implements activation: a message per round on each edge. */
-#include "core/net/activation.h"
+/* Implements the start exchange: a message per round on each edge. */
+#include "core/net/start_exchange.h"
 
 #include <string.h>
 
@@ -10,14 +10,14 @@ static int edges_of(int size)
 {
     int edges = 0;
 
-    while (size > 1 && edges < SS_ACTIVATION_EDGES && (int64_t)1 << edges < size)
+    while (size > 1 && edges < SS_START_EDGES && (int64_t)1 << edges < size)
         edges++;
     return edges;
 }
 
-void ss_activation_open(struct ss_activation *a, struct ss_transport *t)
+void ss_start_exchange_open(struct ss_start_exchange *a, struct ss_transport *t)
 {
-    *a = (struct ss_activation){.t = t, .edges = edges_of(t->size)};
+    *a = (struct ss_start_exchange){.t = t, .edges = edges_of(t->size)};
     for (int j = 0; j < a->edges; j++) {
         int64_t far = (int64_t)1 << j;
 
@@ -30,12 +30,12 @@ void ss_activation_open(struct ss_activation *a, struct ss_transport *t)
  * carry their round. */
 static struct ss_tag tag_of(int edge)
 {
-    return (struct ss_tag){.phase = SS_PHASE_ACTIVATE, .round = (unsigned)edge};
+    return (struct ss_tag){.phase = SS_PHASE_START, .round = (unsigned)edge};
 }
 
-static int post(struct ss_activation *a, int j)
+static int post(struct ss_start_exchange *a, int j)
 {
-    struct ss_activation_edge *e = &a->edge[j];
+    struct ss_start_edge *e = &a->edge[j];
     int status =
         a->t->ops->recv(a->t, e->from, tag_of(j), &e->incoming, sizeof e->incoming, &e->recv);
 
@@ -43,29 +43,29 @@ static int post(struct ss_activation *a, int j)
     return e->posted ? SS_OK : SS_ERR_TRANSPORT;
 }
 
-static uint64_t hash(const struct ss_activation_message *m)
+static uint64_t hash(const struct ss_start_message *m)
 {
     uint64_t h = ss_mix(m->magic, m->round);
 
-    for (int i = 0; i < SS_ACTIVATION_WORDS; i++)
+    for (int i = 0; i < SS_START_WORDS; i++)
         h = ss_mix(h, m->words[i]);
     return h;
 }
 
 /* Returns how many rounds the incoming message is ahead of the last handled round. */
-static int32_t ahead(const struct ss_activation *a, const struct ss_activation_edge *e)
+static int32_t ahead(const struct ss_start_exchange *a, const struct ss_start_edge *e)
 {
     return (int32_t)(e->incoming.round - a->round);
 }
 
 /* Returns true if a message has arrived and is not consumed. */
-static bool is_here(const struct ss_activation_edge *e)
+static bool is_here(const struct ss_start_edge *e)
 {
     return e->posted && !e->recv.active;
 }
 
 /* Checks a message that has arrived. */
-static int check(const struct ss_activation *a, const struct ss_activation_edge *e)
+static int check(const struct ss_start_exchange *a, const struct ss_start_edge *e)
 {
     if (e->recv.status != SS_OK)
         return SS_ERR_TRANSPORT;
@@ -77,9 +77,9 @@ static int check(const struct ss_activation *a, const struct ss_activation_edge 
     return SS_OK;
 }
 
-static int step_edge(struct ss_activation *a, int j)
+static int step_edge(struct ss_start_exchange *a, int j)
 {
-    struct ss_activation_edge *e = &a->edge[j];
+    struct ss_start_edge *e = &a->edge[j];
     int status = SS_OK;
 
     if (is_here(e)) {
@@ -94,7 +94,7 @@ static int step_edge(struct ss_activation *a, int j)
     return status;
 }
 
-int ss_activation_step(struct ss_activation *a)
+int ss_start_exchange_step(struct ss_start_exchange *a)
 {
     int status = SS_OK;
 
@@ -107,7 +107,7 @@ int ss_activation_step(struct ss_activation *a)
     return status;
 }
 
-const struct ss_activation_message *ss_activation_seen(const struct ss_activation *a)
+const struct ss_start_message *ss_start_exchange_seen(const struct ss_start_exchange *a)
 {
     for (int j = 0; j < a->edges; j++)
         if (is_here(&a->edge[j]) && check(a, &a->edge[j]) == SS_OK && ahead(a, &a->edge[j]) == 1)
@@ -115,9 +115,9 @@ const struct ss_activation_message *ss_activation_seen(const struct ss_activatio
     return NULL;
 }
 
-static int tell(struct ss_activation *a, int j)
+static int tell(struct ss_start_exchange *a, int j)
 {
-    struct ss_activation_edge *e = &a->edge[j];
+    struct ss_start_edge *e = &a->edge[j];
     int status = SS_ERR_TRANSPORT;
 
     e->outgoing.magic = MAGIC;
@@ -132,7 +132,7 @@ static int tell(struct ss_activation *a, int j)
     return status == SS_OK ? SS_OK : SS_ERR_TRANSPORT;
 }
 
-int ss_activation_pass(struct ss_activation *a, const uint64_t words[SS_ACTIVATION_WORDS])
+int ss_start_exchange_pass(struct ss_start_exchange *a, const uint64_t words[SS_START_WORDS])
 {
     int status = SS_OK;
 
@@ -147,7 +147,7 @@ int ss_activation_pass(struct ss_activation *a, const uint64_t words[SS_ACTIVATI
     return status;
 }
 
-bool ss_activation_settled(const struct ss_activation *a)
+bool ss_start_exchange_settled(const struct ss_start_exchange *a)
 {
     for (int j = 0; j < a->edges; j++)
         if (a->edge[j].send.active || a->edge[j].round != a->round)
@@ -155,7 +155,7 @@ bool ss_activation_settled(const struct ss_activation *a)
     return true;
 }
 
-void ss_activation_pause(struct ss_activation *a)
+void ss_start_exchange_pause(struct ss_start_exchange *a)
 {
     for (int j = 0; j < a->edges; j++)
         if (a->edge[j].posted && a->edge[j].recv.active) {
@@ -164,10 +164,10 @@ void ss_activation_pause(struct ss_activation *a)
         }
 }
 
-void ss_activation_close(struct ss_activation *a)
+void ss_start_exchange_close(struct ss_start_exchange *a)
 {
     for (int j = 0; j < a->edges; j++) {
-        struct ss_activation_edge *e = &a->edge[j];
+        struct ss_start_edge *e = &a->edge[j];
 
         if (e->posted && e->recv.active)
             a->t->ops->cancel(a->t, &e->recv);

@@ -1,4 +1,5 @@
-/* First contact: the ranks of a communicator meet, agree, and make the private communicator. */
+/* First exchange: the ranks of a communicator compare what they have and make the private
+ * communicator. */
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,21 +18,21 @@
 #include "shim/mpi/real.h"
 
 enum { CREATE_TAG = 0x5353 };
-/* Seconds after which a waiting first contact logs a warning. */
+/* Seconds after which a waiting first exchange logs a warning. */
 #define PATIENCE 30.0
 
 #define WAITED "communicator \"%s\" of %d ranks: rank %d has waited %.3g s for the others in "
 
-/* Writes how long this rank has waited at first contact, and causes that the user can remove.
+/* Writes how long this rank has waited in the first exchange, and causes that the user can remove.
  * Warning and error share the text. */
 static int explain_wait(const struct shim_comm *c, double waited, char *text, size_t size)
 {
     return snprintf(text, size,
-                    c->contact.at_creation ? WAITED
+                    c->first.at_creation ? WAITED
                         "the call that made it; is the library preloaded on every rank, with "
                         "the same SPARSESHIM_MODE, SPARSESHIM_REGISTER, SPARSESHIM_PROGRESS "
                         "and SPARSESHIM_DISABLE?%s"
-                                           : WAITED
+                                         : WAITED
                         "its first eligible call; is the library preloaded on every rank, "
                         "with the same SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and "
                         "SPARSESHIM_DISABLE, and do all ranks call the same collective with "
@@ -64,14 +65,14 @@ static int await(const struct shim_comm *c, MPI_Request *request, bool warn)
     double begin = shim_now();
     int done = 0;
 
-    for (unsigned turn = 1; !done; turn++) {
+    for (unsigned round = 1; !done; round++) {
         if (shim_real.Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return SS_ERR_TRANSPORT;
         if (done)
             break;
-        if (turn % 4 == 0 && !shim_progress_idle())
+        if (round % 4 == 0 && !shim_progress_idle())
             shim_progress();
-        if (turn % 64 != 0)
+        if (round % 64 != 0)
             continue;
         double waited = shim_now() - begin;
         if (shim.settings.timeout > 0 && waited > shim.settings.timeout)
@@ -90,7 +91,7 @@ int shim_comm_assemble(struct shim_comm *c)
     MPI_Request request = 0;
     int status = SS_OK;
 
-    if (!c->contact.agreed[SHIM_MEET_TIMEOUT])
+    if (!c->first.agreed[SHIM_EXCHANGE_TIMEOUT])
         return SS_OK;
     for (int i = 0; i < 2 && status == SS_OK; i++)
         status = shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS ? await(c, &request, false)
@@ -102,8 +103,8 @@ int shim_comm_assemble(struct shim_comm *c)
     return status;
 }
 
-/* Returns a number, on the communicator's first rank, that no other first contact of this process
- * has. The salt distinguishes first contacts that other processes lead. */
+/* Returns a number, on the communicator's first rank, that no other first exchange of this process
+ * has. The salt distinguishes first exchanges that other processes lead. */
 static long long number_of(const struct shim_comm *c)
 {
     if (c->rank != 0)
@@ -113,42 +114,42 @@ static long long number_of(const struct shim_comm *c)
 }
 
 /* Posts the reduction of all ranks' proposals. */
-static int post_meeting(struct shim_comm *c, bool knows_costs, bool ok)
+static int post_exchange(struct shim_comm *c, bool knows_costs, bool ok)
 {
-    long long *proposal = c->contact.proposal;
+    long long *proposal = c->first.proposal;
     uint64_t hashes[SHIM_SHARED];
     size_t rows[SHIM_SHARED];
 
-    proposal[SHIM_MEET_OK] = ok && !shim.process.left_out;
-    proposal[SHIM_MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
-    proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
-    proposal[SHIM_MEET_COSTS] = knows_costs;
-    proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
-    proposal[SHIM_MEET_NONBLOCKING] = shim.requests.taken && !atomic_load(&shim.callbacks.any);
-    proposal[SHIM_MEET_QUORUM] = c->rounds.open && !atomic_load(&shim.callbacks.any);
-    proposal[SHIM_MEET_TRACE] = shim_clock_is_wanted();
-    proposal[SHIM_MEET_NUMBER] = number_of(c);
+    proposal[SHIM_EXCHANGE_OK] = ok && !shim.process.left_out;
+    proposal[SHIM_EXCHANGE_PROTOCOL_MIN] = SHIM_PROTOCOL;
+    proposal[SHIM_EXCHANGE_PROTOCOL_MAX] = -SHIM_PROTOCOL;
+    proposal[SHIM_EXCHANGE_COSTS] = knows_costs;
+    proposal[SHIM_EXCHANGE_TIMEOUT] = shim.settings.timeout > 0;
+    proposal[SHIM_EXCHANGE_NONBLOCKING] = shim.requests.taken && !atomic_load(&shim.callbacks.any);
+    proposal[SHIM_EXCHANGE_QUORUM] = c->rounds.open && !atomic_load(&shim.callbacks.any);
+    proposal[SHIM_EXCHANGE_TRACE] = shim_clock_is_wanted();
+    proposal[SHIM_EXCHANGE_NUMBER] = number_of(c);
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
     for (size_t i = 0; i < shared; i++) {
-        proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
-        proposal[SHIM_MEETING + 2 * i + 1] = -(long long)hashes[i];
+        proposal[SHIM_EXCHANGED + 2 * i] = (long long)hashes[i];
+        proposal[SHIM_EXCHANGED + 2 * i + 1] = -(long long)hashes[i];
     }
     /* All versions send the same number of entries, so that another version is recognised instead
      * of truncated. */
-    return shim_real.Iallreduce(proposal, c->contact.agreed, SHIM_MEETING + 2 * SHIM_SHARED,
-                                MPI_LONG_LONG, MPI_MIN, c->handle, &c->contact.request);
+    return shim_real.Iallreduce(proposal, c->first.agreed, SHIM_EXCHANGED + 2 * SHIM_SHARED,
+                                MPI_LONG_LONG, MPI_MIN, c->handle, &c->first.request);
 }
 
 static bool accepted(const long long *agreed)
 {
-    return agreed[SHIM_MEET_OK] &&
-           agreed[SHIM_MEET_PROTOCOL_MIN] == -agreed[SHIM_MEET_PROTOCOL_MAX];
+    return agreed[SHIM_EXCHANGE_OK] &&
+           agreed[SHIM_EXCHANGE_PROTOCOL_MIN] == -agreed[SHIM_EXCHANGE_PROTOCOL_MAX];
 }
 
 /* Returns true if all ranks have the same value of option `i`. */
 static bool is_same(const long long *agreed, size_t i)
 {
-    return agreed[SHIM_MEETING + 2 * i] == -agreed[SHIM_MEETING + 2 * i + 1];
+    return agreed[SHIM_EXCHANGED + 2 * i] == -agreed[SHIM_EXCHANGED + 2 * i + 1];
 }
 
 static bool are_same(const long long *agreed)
@@ -162,18 +163,18 @@ static bool are_same(const long long *agreed)
 /* Meets all ranks and combines what each knows alone: memory, attribute, costs, settings. Polls,
  * because a rank without the library never comes. Returns SS_OK, SS_ERR_PEER if a rank cannot
  * serve, SS_ERR_TIMEOUT or SS_ERR_TRANSPORT. */
-static int meet(struct shim_comm *c, bool knows_costs, bool ok)
+static int combine(struct shim_comm *c, bool knows_costs, bool ok)
 {
-    struct shim_contact *contact = &c->contact;
+    struct shim_first_exchange *first = &c->first;
     int status;
 
-    if (post_meeting(c, knows_costs, ok) != MPI_SUCCESS)
+    if (post_exchange(c, knows_costs, ok) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
-    status = await(c, &contact->request, true);
+    status = await(c, &first->request, true);
     if (status != SS_OK)
         return status;
-    contact->same_settings = are_same(contact->agreed);
-    return accepted(contact->agreed) ? SS_OK : SS_ERR_PEER;
+    first->same_settings = are_same(first->agreed);
+    return accepted(first->agreed) ? SS_OK : SS_ERR_PEER;
 }
 
 /* Writes a row as "SPARSESHIM_SEED (1 on rank 0)"; the index behind the table is the policy. */
@@ -198,7 +199,7 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
 
     text[0] = '\0';
     for (size_t i = 0; i < shared && length < size; i++) {
-        if (is_same(c->contact.agreed, i))
+        if (is_same(c->first.agreed, i))
             continue;
         if (length > 0)
             length += (size_t)snprintf(text + length, size - length, ", ");
@@ -218,10 +219,10 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     int err;
 
     snprintf(tag, sizeof tag, "sparseshim-%llx%s",
-             (unsigned long long)c->contact.agreed[SHIM_MEET_NUMBER], suffix);
+             (unsigned long long)c->first.agreed[SHIM_EXCHANGE_NUMBER], suffix);
     if (shim_abi.kind == SHIM_ABI_OPEN_MPI)
         err = shim_real.Comm_create(c->handle, c->group, &made);
-    else if (c->contact.within_world && shim_real_create_from_group)
+    else if (c->first.within_world && shim_real_create_from_group)
         err = shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
     else
         err = shim_real.Comm_create_group(c->handle, c->group, create_tag, &made);
@@ -245,8 +246,8 @@ uint64_t shim_comm_host(int rank)
  * may never be used, and takes none. */
 static bool wants_shared_memory(const struct shim_comm *c)
 {
-    return c->contact.same_settings && shim.settings.aggregation != SS_AGGREGATION_OFF &&
-           !shim.settings.observe && (!c->contact.at_creation || c->handle == MPI_COMM_WORLD);
+    return c->first.same_settings && shim.settings.aggregation != SS_AGGREGATION_OFF &&
+           !shim.settings.observe && (!c->first.at_creation || c->handle == MPI_COMM_WORLD);
 }
 
 /* Finds out which ranks share a host, once all ranks have made the private communicator. */
@@ -262,8 +263,8 @@ static bool find_hosts(struct shim_comm *c)
     ss_comm_set_layout(c->core, l);
     if (l->hosts == 1 && wants_shared_memory(c))
         shim_shared_meet(c);
-    if (c->contact.same_settings && ss_comm_wants_peers(c->core))
-        shim_peers_meet(c);
+    if (c->first.same_settings && ss_comm_wants_peers(c->core))
+        shim_peers_open(c);
     return true;
 }
 
@@ -271,12 +272,12 @@ static bool find_hosts(struct shim_comm *c)
 static bool make_private(struct shim_comm *c)
 {
     c->private = make_one(c, "", CREATE_TAG);
-    if (c->private != MPI_COMM_NULL && c->contact.agreed[SHIM_MEET_QUORUM])
+    if (c->private != MPI_COMM_NULL && c->first.agreed[SHIM_EXCHANGE_QUORUM])
         c->rounds.comm = make_one(c, "-rounds", CREATE_TAG + 1);
     return c->private != MPI_COMM_NULL && find_hosts(c);
 }
 
-/* Logs the first contact, with the costs of the network if they are known. */
+/* Logs the first exchange, with the costs of the network if they are known. */
 static void tell_met(const struct shim_comm *c)
 {
     struct ss_costs costs = ss_comm_costs(c->core);
@@ -296,9 +297,9 @@ static void tell_met(const struct shim_comm *c)
 static void open_private(struct shim_comm *c, struct ss_costs costs)
 {
     shim_transport_use(&c->transport, c->private);
-    if (c->contact.agreed[SHIM_MEET_COSTS])
+    if (c->first.agreed[SHIM_EXCHANGE_COSTS])
         ss_comm_set_costs(c->core, costs);
-    if (!c->contact.same_settings)
+    if (!c->first.same_settings)
         ss_comm_differs(c->core);
     c->costs_logged = ss_comm_costs(c->core).known;
     shim_partial_open(c);
@@ -308,7 +309,7 @@ static void open_private(struct shim_comm *c, struct ss_costs costs)
 /* Counts a private communicator of this process. Returns false if there are too many. */
 static bool reserve(struct shim_comm *c)
 {
-    c->reserved = c->contact.at_creation ? &shim.table.privates_at_creation : &shim.table.privates;
+    c->reserved = c->first.at_creation ? &shim.table.privates_at_creation : &shim.table.privates;
     return atomic_fetch_add(c->reserved, 1) < SHIM_PRIVATES;
 }
 
@@ -334,7 +335,7 @@ static bool equip(struct shim_comm *c, bool ok)
 static int establish(struct shim_comm *c, bool ok)
 {
     const struct ss_costs costs = shim_costs_of(c->handle);
-    int status = meet(c, costs.known, equip(c, ok));
+    int status = combine(c, costs.known, equip(c, ok));
 
     if (status == SS_OK && !make_private(c))
         status = SS_ERR_PEER;
@@ -372,10 +373,9 @@ static bool examine(struct shim_comm *c)
         c->group = MPI_GROUP_NULL;
         return false;
     }
-    c->contact.within_world = shim.process.sessions || c->handle == MPI_COMM_WORLD ||
-                              shim_comm_within_world(c->group, c->size);
-    if (!c->contact.within_world &&
-        (c->contact.at_creation || shim_abi.kind == SHIM_ABI_OPEN_MPI)) {
+    c->first.within_world = shim.process.sessions || c->handle == MPI_COMM_WORLD ||
+                            shim_comm_within_world(c->group, c->size);
+    if (!c->first.within_world && (c->first.at_creation || shim_abi.kind == SHIM_ABI_OPEN_MPI)) {
         shim_real.Group_free(&c->group);
         return false;
     }
@@ -383,7 +383,7 @@ static bool examine(struct shim_comm *c)
     return true;
 }
 
-/* ---- first contact ---- */
+/* ---- first exchange ---- */
 
 static int refuse_for_memory(uintptr_t handle)
 {
@@ -396,12 +396,12 @@ static int refuse_for_memory(uintptr_t handle)
 /* Logs a refusal on the first rank, and on a rank that cannot serve. */
 static void tell_refused(const struct shim_comm *c)
 {
-    if (c->rank != 0 && c->contact.proposal[SHIM_MEET_OK])
+    if (c->rank != 0 && c->first.proposal[SHIM_EXCHANGE_OK])
         return;
     shim_say(CFG_DEBUG_INFO,
              "communicator \"%s\": not every rank can serve it (too many communicators, memory, "
              "PROGRAMS); its %scalls pass through",
-             c->name, c->contact.at_creation ? "nonblocking " : "");
+             c->name, c->first.at_creation ? "nonblocking " : "");
 }
 
 int shim_comm_raise_settings(uintptr_t handle)
@@ -429,7 +429,7 @@ static struct shim_comm *make_passing(uintptr_t handle)
 }
 
 /* Meets the other ranks and enters the outcome into the table. Takes the entry over. */
-static int make_contact(struct shim_comm *c, bool willing)
+static int make_first_exchange(struct shim_comm *c, bool willing)
 {
     const bool attached = shim_comm_attach(c->handle);
     /* Inside MPI_Finalize, MPICH 4.0.2 waits for ever when it makes a communicator. */
@@ -444,7 +444,7 @@ static int make_contact(struct shim_comm *c, bool willing)
         c->state = SHIM_COMM_FAILED;
     else if (c->size > 1 && willing)
         tell_refused(c);
-    if (c->contact.at_creation && c->state == SHIM_COMM_PASSES && c->size > 1)
+    if (c->first.at_creation && c->state == SHIM_COMM_PASSES && c->size > 1)
         c->state = SHIM_COMM_LATER;
     shim_comm_insert(c);
     if (c->state != SHIM_COMM_FAILED)
@@ -454,7 +454,7 @@ static int make_contact(struct shim_comm *c, bool willing)
     return shim_raise(c->handle, c->status, text);
 }
 
-int shim_comm_contact(uintptr_t handle)
+int shim_comm_first_exchange(uintptr_t handle)
 {
     struct shim_comm *c;
     int err, objection;
@@ -465,7 +465,7 @@ int shim_comm_contact(uintptr_t handle)
     c = make_passing(handle);
     if (!c) /* other ranks wait for this one */
         return refuse_for_memory(handle);
-    err = make_contact(c, true);
+    err = make_first_exchange(c, true);
     objection = shim_comm_raise_settings(handle);
     return objection != MPI_SUCCESS ? objection : err;
 }
@@ -473,16 +473,16 @@ int shim_comm_contact(uintptr_t handle)
 bool shim_comm_count_creation(uintptr_t parent, unsigned *number)
 {
     struct shim_comm *c = shim_comm_get(parent);
-    const bool known = c && c->contact.at_creation;
+    const bool known = c && c->first.at_creation;
 
     if (known)
-        *number = atomic_fetch_add(&c->contact.created, 1) + 1;
+        *number = atomic_fetch_add(&c->first.created, 1) + 1;
     if (c)
         shim_comm_put(c);
     return known && *number <= SHIM_CREATIONS;
 }
 
-int shim_comm_contact_at_creation(uintptr_t handle, unsigned number, bool willing)
+int shim_comm_exchange_at_creation(uintptr_t handle, unsigned number, bool willing)
 {
     struct shim_comm *c;
 
@@ -491,9 +491,9 @@ int shim_comm_contact_at_creation(uintptr_t handle, unsigned number, bool willin
     c = make_passing(handle);
     if (!c)
         return refuse_for_memory(handle);
-    c->contact.at_creation = true;
-    atomic_store(&c->contact.created, number);
-    return make_contact(c, willing);
+    c->first.at_creation = true;
+    atomic_store(&c->first.created, number);
+    return make_first_exchange(c, willing);
 }
 
 int shim_comm_leave_out(uintptr_t handle)

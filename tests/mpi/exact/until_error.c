@@ -1,4 +1,4 @@
-/* midrecipe [COUNT]: calls until one returns an error. It must be the same call on every rank,
+/* until_error [COUNT]: calls until one returns an error. It must be the same call on every rank,
  * later calls must not hang, and a sum is right wherever MPI_SUCCESS was returned.
  *
  * Run with tests/preload/failing.c preloaded; without it no call fails. Prints "failed at call N".

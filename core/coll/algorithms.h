@@ -1,20 +1,21 @@
-/* The algorithms: a row each, defined beside its step. */
-#ifndef CORE_COLL_ROWS_H
-#define CORE_COLL_ROWS_H
+/* The algorithms: a definition each, written beside its step. */
+#ifndef CORE_COLL_ALGORITHMS_H
+#define CORE_COLL_ALGORITHMS_H
 
 #include "core/base/kind.h"
 #include "core/plan/plan.h"
 
-#define SS_ROW(id, name) extern const struct ss_row ss_row_##name;
-SS_ALGORITHM_LIST(SS_ROW)
-#undef SS_ROW
-extern const struct ss_row ss_row_dense;
-/* Rows of the other kinds, which have one sparse algorithm each. */
-extern const struct ss_row ss_row_slices, ss_row_reduce_scatter, ss_row_reduce;
+#define SS_ALGORITHM_DECLARATION(id, name) extern const struct ss_algorithm_def ss_algorithm_##name;
+SS_ALGORITHM_LIST(SS_ALGORITHM_DECLARATION)
+#undef SS_ALGORITHM_DECLARATION
+extern const struct ss_algorithm_def ss_algorithm_dense;
+/* Those of the other kinds, which have one sparse algorithm each. */
+extern const struct ss_algorithm_def ss_algorithm_slices, ss_algorithm_reduce_scatter,
+    ss_algorithm_reduce;
 
-/* Returns the rows of the algorithms for a kind, by algorithm; NULL for algorithms that do not
- * serve it. */
-const struct ss_row *const *ss_rows(enum ss_kind kind);
+/* Returns the definitions of the algorithms for a kind, by algorithm; NULL for algorithms that do
+ * not serve it. */
+const struct ss_algorithm_def *const *ss_algorithms(enum ss_kind kind);
 
 /* Returns the algorithm that two_level runs between hosts. */
 enum ss_algorithm ss_two_level_between(const struct ss_shape *shape,

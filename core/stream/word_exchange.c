@@ -1,9 +1,10 @@
-/* Implements agreements as meetings: messages, their check, and the addition of words.
+/* Implements word exchanges as schedule exchanges: messages, their check, and the addition of
+ * words.
  *
  * A message holds a header and the words. Sums and maxima are mostly small counts: they travel 7
  * bits to the byte, low bits first, and bit 7 of a byte says that another one follows. Reals take 8
  * bytes each. */
-#include "core/stream/agreement.h"
+#include "core/stream/word_exchange.h"
 
 #include <string.h>
 
@@ -56,7 +57,7 @@ static size_t get_word(const unsigned char *from, const unsigned char *end, uint
     return 0;
 }
 
-static size_t words_of(const struct ss_agree *a)
+static size_t words_of(const struct ss_word_exchange *a)
 {
     return a->sums + a->maxima + a->reals;
 }
@@ -67,7 +68,7 @@ static size_t bytes_of(size_t words)
 }
 
 /* Encodes the own words. Returns their bytes. */
-static size_t put_words(const struct ss_agree *a, unsigned char *to)
+static size_t put_words(const struct ss_word_exchange *a, unsigned char *to)
 {
     unsigned char *at = to;
 
@@ -78,35 +79,37 @@ static size_t put_words(const struct ss_agree *a, unsigned char *to)
 }
 
 /* The largest users are GUARD's sketch, a histogram of 256 bins, the counts of 64 thresholds, and
- * up to 16 words of each rank (core/tensor/regions.c). */
-size_t ss_agree_words(int size)
+ * up to 16 words of each rank (core/tensor/part_bounds.c). */
+size_t ss_word_exchange_most(int size)
 {
     return 2048 + 16 * (size_t)size;
 }
 
-int ss_agree_reserve(struct ss_exchange *x)
+int ss_word_exchange_reserve(struct ss_exchange *x)
 {
-    size_t bytes = bytes_of(ss_agree_words(x->t->size));
+    size_t bytes = bytes_of(ss_word_exchange_most(x->t->size));
 
-    return ss_buf_reserve(&x->work->agree, x->mem, 2 * bytes);
+    return ss_buf_reserve(&x->work->words, x->mem, 2 * bytes);
 }
 
-void ss_agree_start(struct ss_exchange *x, struct ss_agree *a, uint64_t *data, size_t sums,
-                    size_t maxima, size_t reals)
+void ss_word_exchange_start(struct ss_exchange *x, struct ss_word_exchange *a, uint64_t *data,
+                            size_t sums, size_t maxima, size_t reals)
 {
-    const struct ss_buf *room = &x->work->agree;
+    const struct ss_buf *room = &x->work->words;
 
-    *a = (struct ss_agree){.x = x, .data = data, .sums = sums, .maxima = maxima, .reals = reals};
-    ss_meetings_start(&a->meetings, x->t);
+    *a = (struct ss_word_exchange){
+        .x = x, .data = data, .sums = sums, .maxima = maxima, .reals = reals};
+    ss_schedule_exchange_start(&a->exchange, x->t);
     a->capacity = room->size / 2 / 64 * 64;
     if (a->capacity < bytes_of(words_of(a)))
-        ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_AGREE);
+        ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_WORDS);
     a->outgoing = room->data;
     a->incoming = a->outgoing + a->capacity;
-    x->agreement = a;
+    x->words = a;
 }
 
-static void send_words(struct ss_agree *a, struct ss_meetings *m, int peer, struct ss_tag tag)
+static void send_words(struct ss_word_exchange *a, struct ss_schedule_exchange *m, int peer,
+                       struct ss_tag tag)
 {
     struct ss_exchange *x = a->x;
     struct header h = {.magic = AGREE_MAGIC, .call = x->number, .status = x->failed};
@@ -118,28 +121,29 @@ static void send_words(struct ss_agree *a, struct ss_meetings *m, int peer, stru
     }
     h.check = check_of(&h, a->outgoing + sizeof h, len - sizeof h);
     memcpy(a->outgoing, &h, sizeof h);
-    ss_sent_count(x, peer, SS_PHASE_AGREE, len);
-    if (ss_meetings_send(m, peer, tag, a->outgoing, len) != SS_OK) {
+    ss_sent_count(x, peer, SS_PHASE_WORDS, len);
+    if (ss_schedule_exchange_send(m, peer, tag, a->outgoing, len) != SS_OK) {
         m->send = (struct ss_request){0};
-        ss_fail(x, SS_ERR_TRANSPORT, peer, SS_PHASE_AGREE);
+        ss_fail(x, SS_ERR_TRANSPORT, peer, SS_PHASE_WORDS);
     }
 }
 
-/* Posts the messages of a meeting. If the receive fails the rank goes on, since its next message
- * reports the failure. */
-static int post(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
+/* Posts the messages of a pair exchange. If the receive fails the rank goes on, since its next
+ * message reports the failure. */
+static int post(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
 {
-    struct ss_agree *a = owner;
-    struct ss_tag tag = ss_exchange_tag(a->x, SS_PHASE_AGREE, now->round);
+    struct ss_word_exchange *a = owner;
+    struct ss_tag tag = ss_exchange_tag(a->x, SS_PHASE_WORDS, now->round);
 
-    if (now->from >= 0 && ss_meetings_recv(m, now->from, tag, a->incoming, a->capacity) != SS_OK)
+    if (now->from >= 0 &&
+        ss_schedule_exchange_recv(m, now->from, tag, a->incoming, a->capacity) != SS_OK)
         m->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
     if (now->to >= 0)
         send_words(a, m, now->to, tag);
     return SS_OK;
 }
 
-static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
+static void merge_word(const struct ss_word_exchange *a, size_t i, uint64_t word)
 {
     double mine, other;
 
@@ -156,15 +160,16 @@ static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
     }
 }
 
-static int check_incoming(const struct ss_exchange *x, const struct ss_agree *a, struct header *h)
+static int check_incoming(const struct ss_exchange *x, const struct ss_word_exchange *a,
+                          struct header *h)
 {
-    if (a->meetings.recv.status != SS_OK)
-        return a->meetings.recv.status;
-    if (a->meetings.recv.bytes < sizeof *h)
+    if (a->exchange.recv.status != SS_OK)
+        return a->exchange.recv.status;
+    if (a->exchange.recv.bytes < sizeof *h)
         return SS_ERR_MESSAGE;
     memcpy(h, a->incoming, sizeof *h);
     if (h->magic != AGREE_MAGIC || h->call != x->number ||
-        h->check != check_of(h, a->incoming + sizeof *h, a->meetings.recv.bytes - sizeof *h))
+        h->check != check_of(h, a->incoming + sizeof *h, a->exchange.recv.bytes - sizeof *h))
         return SS_ERR_MESSAGE;
     if (h->status < 0)
         return SS_ERR_PEER;
@@ -173,10 +178,10 @@ static int check_incoming(const struct ss_exchange *x, const struct ss_agree *a,
 
 /* Merges the received words into the own ones, or replaces these if `result`. Returns false if the
  * message is malformed. */
-static bool merge_words(const struct ss_agree *a, bool result)
+static bool merge_words(const struct ss_word_exchange *a, bool result)
 {
     const unsigned char *at = a->incoming + sizeof(struct header),
-                        *end = a->incoming + a->meetings.recv.bytes;
+                        *end = a->incoming + a->exchange.recv.bytes;
 
     for (size_t i = 0; i < words_of(a); i++) {
         const bool real = i >= a->sums + a->maxima;
@@ -196,47 +201,47 @@ static bool merge_words(const struct ss_agree *a, bool result)
     return at == end;
 }
 
-static void take_words(struct ss_agree *a, const struct ss_meeting *now)
+static void take_words(struct ss_word_exchange *a, const struct ss_pair_exchange *now)
 {
     struct ss_exchange *x = a->x;
     struct header h = {0};
     int status = check_incoming(x, a, &h);
 
-    x->phase_received[SS_PHASE_AGREE] += a->meetings.recv.bytes;
+    x->phase_received[SS_PHASE_WORDS] += a->exchange.recv.bytes;
     if (status != SS_OK)
-        ss_fail(x, status, now->from, SS_PHASE_AGREE);
+        ss_fail(x, status, now->from, SS_PHASE_WORDS);
     if (x->failed == 0 && !merge_words(a, now->result))
-        ss_fail(x, SS_ERR_MESSAGE, now->from, SS_PHASE_AGREE);
+        ss_fail(x, SS_ERR_MESSAGE, now->from, SS_PHASE_WORDS);
 }
 
-static int take(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
+static int take(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
 {
-    struct ss_agree *a = owner;
+    struct ss_word_exchange *a = owner;
 
     if (m->send.status != SS_OK)
-        ss_fail(a->x, m->send.status, now->to, SS_PHASE_AGREE);
+        ss_fail(a->x, m->send.status, now->to, SS_PHASE_WORDS);
     if (now->from >= 0)
         take_words(a, now);
     return SS_OK;
 }
 
-int ss_agree_step(struct ss_exchange *x, struct ss_agree *a)
+int ss_word_exchange_step(struct ss_exchange *x, struct ss_word_exchange *a)
 {
-    static const struct ss_meetings_parts parts = {post, take};
+    static const struct ss_schedule_exchange_steps parts = {post, take};
 
-    if (ss_meetings_step(&a->meetings, &parts, a, &x->moved) == SS_PENDING)
+    if (ss_schedule_exchange_step(&a->exchange, &parts, a, &x->moved) == SS_PENDING)
         return SS_PENDING;
-    x->agreement = NULL;
+    x->words = NULL;
     return SS_OK;
 }
 
-void ss_agree_cancel(struct ss_exchange *x, struct ss_agree *a)
+void ss_word_exchange_cancel(struct ss_exchange *x, struct ss_word_exchange *a)
 {
-    ss_meetings_cancel(&a->meetings);
-    x->agreement = NULL;
+    ss_schedule_exchange_cancel(&a->exchange);
+    x->words = NULL;
 }
 
-int ss_agree_waiting(const struct ss_agree *a)
+int ss_word_exchange_waiting(const struct ss_word_exchange *a)
 {
-    return a->meetings.waiting ? a->meetings.peer : -1;
+    return a->exchange.waiting ? a->exchange.peer : -1;
 }

@@ -1,5 +1,5 @@
-/* Boundaries of regions: quantiles found by bins that are cut again. */
-#include "core/tensor/regions.h"
+/* Boundaries of parts: quantiles found by bins that are cut again. */
+#include "core/tensor/part_bounds.h"
 
 #include <string.h>
 

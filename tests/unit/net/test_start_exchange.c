@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/net/activation.h"
+#include "core/net/start_exchange.h"
 #include "core/sim/sim.h"
 
 enum { MOST = 64, ROUNDS = 40 };
@@ -17,7 +17,7 @@ struct flood {
     int size;
     uint64_t random;
     struct ss_sim *sim;
-    struct ss_activation a[MOST];
+    struct ss_start_exchange a[MOST];
     int first;     /* the only initiator */
     uint32_t last; /* round that all ranks are to handle */
     int status[MOST];
@@ -38,13 +38,13 @@ static void flood_open(struct flood *f, int size, uint64_t seed)
     f->sim = ss_sim_create(size, 1e-6, 1e-9, seed);
     ss_sim_set_idle(f->sim, 1e-4);
     for (int r = 0; r < size; r++)
-        ss_activation_open(&f->a[r], ss_sim_transport(f->sim, r));
+        ss_start_exchange_open(&f->a[r], ss_sim_transport(f->sim, r));
 }
 
 static void flood_close(struct flood *f)
 {
     for (int r = 0; r < f->size; r++)
-        ss_activation_close(&f->a[r]);
+        ss_start_exchange_close(&f->a[r]);
     ss_sim_free(f->sim);
 }
 
@@ -60,22 +60,22 @@ static bool is_initiator(const struct flood *f, uint32_t round, int rank)
 static int step(void *ctx, int rank)
 {
     struct flood *f = ctx;
-    struct ss_activation *a = &f->a[rank];
-    const struct ss_activation_message *seen;
-    uint64_t words[SS_ACTIVATION_WORDS] = {0};
+    struct ss_start_exchange *a = &f->a[rank];
+    const struct ss_start_message *seen;
+    uint64_t words[SS_START_WORDS] = {0};
 
     ss_sim_transport(f->sim, rank)->ops->poll(ss_sim_transport(f->sim, rank));
-    assert_int_equal(ss_activation_step(a), SS_OK);
+    assert_int_equal(ss_start_exchange_step(a), SS_OK);
     if (a->round == f->last)
         return SS_OK;
-    seen = ss_activation_seen(a);
+    seen = ss_start_exchange_seen(a);
     words[0] = words[1] = f->last * 3;
     if (seen) {
         assert_int_equal(seen->round, f->last);
         assert_int_equal(seen->words[0], words[0]);
     }
     if (seen || is_initiator(f, f->last, rank))
-        assert_int_equal(ss_activation_pass(a, words), SS_OK);
+        assert_int_equal(ss_start_exchange_pass(a, words), SS_OK);
     return a->round == f->last ? SS_OK : SS_PENDING;
 }
 
@@ -126,21 +126,21 @@ static int step_alone(void *ctx, int rank)
     struct flood *f = ctx;
 
     if (rank == f->first && f->a[rank].round == 0) {
-        uint64_t words[SS_ACTIVATION_WORDS] = {f->last * 3, f->last * 3};
-        assert_int_equal(ss_activation_pass(&f->a[rank], words), SS_OK);
+        uint64_t words[SS_START_WORDS] = {f->last * 3, f->last * 3};
+        assert_int_equal(ss_start_exchange_pass(&f->a[rank], words), SS_OK);
     }
     if (f->a[rank].round == 1)
         return SS_OK;
     ss_sim_transport(f->sim, rank)->ops->poll(ss_sim_transport(f->sim, rank));
-    assert_int_equal(ss_activation_step(&f->a[rank]), SS_OK);
-    const struct ss_activation_message *seen = ss_activation_seen(&f->a[rank]);
+    assert_int_equal(ss_start_exchange_step(&f->a[rank]), SS_OK);
+    const struct ss_start_message *seen = ss_start_exchange_seen(&f->a[rank]);
     if (!seen)
         return SS_PENDING;
-    assert_int_equal(ss_activation_pass(&f->a[rank], seen->words), SS_OK);
+    assert_int_equal(ss_start_exchange_pass(&f->a[rank], seen->words), SS_OK);
     return SS_OK;
 }
 
-static void an_activation_is_everywhere_after_log2_p_messages(void **state)
+static void a_start_is_everywhere_after_log2_p_messages(void **state)
 {
     struct flood f;
 
@@ -175,13 +175,13 @@ static void a_refused_message_goes_at_the_second_attempt(void **state)
 static int step_different(void *ctx, int rank)
 {
     struct flood *f = ctx;
-    uint64_t words[SS_ACTIVATION_WORDS] = {(uint64_t)rank, 0};
+    uint64_t words[SS_START_WORDS] = {(uint64_t)rank, 0};
     int status;
 
     ss_sim_transport(f->sim, rank)->ops->poll(ss_sim_transport(f->sim, rank));
-    status = ss_activation_step(&f->a[rank]);
+    status = ss_start_exchange_step(&f->a[rank]);
     if (f->a[rank].round == 0)
-        assert_int_equal(ss_activation_pass(&f->a[rank], words), SS_OK);
+        assert_int_equal(ss_start_exchange_pass(&f->a[rank], words), SS_OK);
     return status == SS_OK ? SS_PENDING : status;
 }
 
@@ -204,9 +204,9 @@ static int step_pair(void *ctx, int rank)
     int status;
 
     ss_sim_transport(f->sim, rank)->ops->poll(ss_sim_transport(f->sim, rank));
-    status = ss_activation_step(&f->a[rank]);
+    status = ss_start_exchange_step(&f->a[rank]);
     if (rank == 0)
-        return ss_activation_pass(&f->a[0], (uint64_t[SS_ACTIVATION_WORDS]){7, 7});
+        return ss_start_exchange_pass(&f->a[0], (uint64_t[SS_START_WORDS]){7, 7});
     return status == SS_OK ? SS_PENDING : status;
 }
 
@@ -220,7 +220,7 @@ static void a_damaged_message_is_an_error(void **state)
     assert_true(ss_sim_run(f.sim, step_pair, &f, f.status, 100000));
     assert_int_equal(f.status[0], SS_OK);
     assert_int_equal(f.status[1], SS_ERR_PROTOCOL);
-    assert_null(ss_activation_seen(&f.a[1]));
+    assert_null(ss_start_exchange_seen(&f.a[1]));
     flood_close(&f);
 }
 
@@ -229,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edges_are_distinct_ranks_and_lead_both_ways),
         cmocka_unit_test(whoever_starts_a_round_all_ranks_handle_it_with_one_message_on_each_edge),
-        cmocka_unit_test(an_activation_is_everywhere_after_log2_p_messages),
+        cmocka_unit_test(a_start_is_everywhere_after_log2_p_messages),
         cmocka_unit_test(a_refused_message_goes_at_the_second_attempt),
         cmocka_unit_test(ranks_that_start_different_things_hear_of_it),
         cmocka_unit_test(a_damaged_message_is_an_error),

@@ -1,4 +1,4 @@
-/* edge_contact CASE: what a program may notice when the library first meets a communicator. */
+/* edge_exchange CASE: what a program may notice when the library first meets a communicator. */
 #include <stdatomic.h>
 
 #include "tests/mpi/harmless/edge.h"
@@ -134,7 +134,7 @@ static void *makes_errors(void *least)
     return NULL;
 }
 
-static bool contacts(int n)
+static bool first_exchanges(int n)
 {
     bool good = true;
 
@@ -168,7 +168,7 @@ static void tell_errors(MPI_Errhandler handler, bool good)
     MPI_Errhandler_free(&handler);
 }
 
-/* A thread makes errors on MPI_COMM_SELF while this one makes first contacts with others. */
+/* A thread makes errors on MPI_COMM_SELF while this one makes first exchanges with others. */
 static void errors_on_self(void)
 {
     MPI_Errhandler handler = count_errors_of(MPI_COMM_SELF);
@@ -178,13 +178,13 @@ static void errors_on_self(void)
 
     noisy = MPI_COMM_SELF;
     pthread_create(&thread, NULL, makes_errors, &least);
-    good = contacts(30);
+    good = first_exchanges(30);
     enough = true;
     pthread_join(thread, NULL);
     tell_errors(handler, good);
 }
 
-/* Does so on the communicator whose first contact it is. */
+/* Does so on the communicator whose first exchange it is. */
 static void errors_on_the_same(void)
 {
     int least = 300;
@@ -245,7 +245,7 @@ static void names_and_info(void)
     MPI_Comm_free(&comm);
 }
 
-/* Messages of the program on the communicator of a first contact, of every tag, before and after.
+/* Messages of the program on the communicator of a first exchange, of every tag, before and after.
  */
 static void messages_beside(void)
 {

@@ -1,7 +1,7 @@
-/* Regions of the index space that oktopk's ranks reduce, with about equal numbers of selected
+/* Parts of the index space that oktopk's ranks reduce, with about equal numbers of selected
  * entries (Ok-Topk, PPoPP'22, section 3.1.1), and the state of a tensor that all ranks share. */
-#ifndef CORE_TENSOR_REGIONS_H
-#define CORE_TENSOR_REGIONS_H
+#ifndef CORE_TENSOR_PART_BOUNDS_H
+#define CORE_TENSOR_PART_BOUNDS_H
 
 #include "core/base/mem.h"
 #include "core/select/threshold.h"
@@ -9,7 +9,7 @@
 /* Agreed per-tensor state: equal on all ranks, which the vote confirms by ss_agreed_hash before it
  * is used. */
 struct ss_agreed {
-    struct ss_buf bounds;       /* uint32_t[P + 1], ascending, bounds[0] = 0, bounds[P] = n; region
+    struct ss_buf bounds;       /* uint32_t[P + 1], ascending, bounds[0] = 0, bounds[P] = n; part
                                    p is [bounds[p], bounds[p + 1]) */
     uint64_t calls;             /* oktopk calls of the tensor since registration */
     uint64_t partition_call;    /* `calls` when the bounds were found, 0 = there are none yet */

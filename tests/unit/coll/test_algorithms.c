@@ -1,6 +1,6 @@
-/* An algorithm is its row. A toy algorithm that no other file knows runs for any number of ranks.
- * Its own formula plans it, its own promise reserves its memory, and a cancelled call frees all of
- * it. */
+/* An algorithm is its definition. A toy algorithm that no other file knows runs for any number of
+ * ranks. Its own formula plans it, its own promise reserves its memory, and a cancelled call frees
+ * all of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/coll/rows.h"
+#include "core/coll/algorithms.h"
 #include "core/plan/cost.h"
 #include "tests/unit/support/sim_job.h"
 
@@ -123,14 +123,14 @@ static double memory(const struct ss_shape *s)
     return ss_memory_own(s) + (2 * 1.1 + 2) * (double)s->nnz_sum * 12;
 }
 
-static const struct ss_row toy = {.source = "this test",
-                                  .cost = cost,
-                                  .memory = memory,
-                                  .state = sizeof(struct state),
-                                  .step = step};
+static const struct ss_algorithm_def toy = {.source = "this test",
+                                            .cost = cost,
+                                            .memory = memory,
+                                            .state = sizeof(struct state),
+                                            .step = step};
 
 /* In the place of ring. */
-static const struct ss_row *rows[SS_ALGORITHMS];
+static const struct ss_algorithm_def *algorithms[SS_ALGORITHMS];
 
 static void open_job(struct sim_job *job, int size, double timeout)
 {
@@ -138,11 +138,11 @@ static void open_job(struct sim_job *job, int size, double timeout)
         .algorithm = SS_RING, .alpha = 1e-6, .beta = 1e-9, .hash = 1, .timeout = timeout};
 
     for (int a = 0; a < SS_ALGORITHMS; a++)
-        rows[a] = ss_rows(SS_KIND_ALLREDUCE)[a];
-    rows[SS_RING] = &toy;
+        algorithms[a] = ss_algorithms(SS_KIND_ALLREDUCE)[a];
+    algorithms[SS_RING] = &toy;
     job_open(job, size, 1e-6, 1e-9, 3, &settings);
     for (int r = 0; r < size; r++)
-        job->comm[r]->rows = rows;
+        job->comm[r]->algorithms = algorithms;
 }
 
 static double inputs[MOST][N], outputs[MOST][N];
@@ -183,7 +183,7 @@ static void a_row_is_all_that_an_algorithm_takes(void **state)
             const struct ss_call *c = ss_comm_call(job.comm[r]);
             assert_int_equal(job.status[r], SS_OK);
             assert_int_equal(ss_call_algorithm(c), SS_RING);
-            assert_ptr_equal(c->row, &toy);
+            assert_ptr_equal(c->algorithm, &toy);
             assert_true(c->plan.bytes[SS_RING] > 0);
             assert_null(c->f.c.x.open);
         }
@@ -228,7 +228,7 @@ static void what_it_has_open_is_given_up(void **state)
     assert_true(in_exchange >= 4);
 }
 
-/* What the option table refuses without MODE=topk is what the rows say. */
+/* What the option table refuses without MODE=topk is what the definitions say. */
 static void rows_and_options_agree_on_who_keeps_a_global_set(void **state)
 {
     (void)state;

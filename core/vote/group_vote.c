@@ -1,9 +1,9 @@
-/* Implements joint votes: several ballots in a message, and receives that are posted ahead. */
-#include "core/vote/joint.h"
+/* Implements group votes: several ballots in a message, and receives that are posted ahead. */
+#include "core/vote/group_vote.h"
 
 #include <string.h>
 
-enum { JOINT_MAGIC = 0x73734a31, WORDS = sizeof(struct ss_ballot) / sizeof(uint64_t) };
+enum { GROUP_VOTE_MAGIC = 0x73734a31, WORDS = sizeof(struct ss_ballot) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct ss_ballot) % sizeof(uint64_t) == 0 && WORDS < 64, "a bit of the mask");
 
 struct header {
@@ -59,7 +59,7 @@ static unsigned char *encode_one(unsigned char *to, const struct ss_ballot *now,
 static size_t encode(unsigned char *msg, struct ss_ballot *const *ballots, unsigned count)
 {
     struct ss_ballot before = {0};
-    struct header h = {.magic = JOINT_MAGIC, .count = count};
+    struct header h = {.magic = GROUP_VOTE_MAGIC, .count = count};
     unsigned char *at = msg + sizeof h;
 
     for (unsigned i = 0; i < count; i++) {
@@ -97,147 +97,148 @@ static bool decode_one(const unsigned char **from, const unsigned char *end, str
 
 /* Merges each decoded ballot into this rank's, or replaces it if `result`. Returns false if the
  * message is malformed. */
-static bool take_message(struct ss_joint *j, const unsigned char *msg, size_t bytes, bool result)
+static bool take_message(struct ss_group_vote *g, const unsigned char *msg, size_t bytes,
+                         bool result)
 {
     const unsigned char *at = msg, *end = msg + bytes;
     struct ss_ballot b = {0}, first;
     struct header h;
 
-    if (!get(&at, end, &h, sizeof h) || h.magic != JOINT_MAGIC || h.count == 0 ||
+    if (!get(&at, end, &h, sizeof h) || h.magic != GROUP_VOTE_MAGIC || h.count == 0 ||
         (bytes - sizeof h) % sizeof(uint64_t) != 0 || h.check != hash_of(at, bytes - sizeof h))
         return false;
     ss_ballot_init(&first);
-    j->count = h.count < j->count ? h.count : j->count;
-    for (unsigned i = 0; i < j->count; i++) {
+    g->count = h.count < g->count ? h.count : g->count;
+    for (unsigned i = 0; i < g->count; i++) {
         if (!decode_one(&at, end, &b) || b.magic != first.magic || b.version != first.version)
             return false;
         if (result)
-            *j->ballots[i] = b;
+            *g->ballots[i] = b;
         else
-            ss_ballot_merge(j->ballots[i], &b);
+            ss_ballot_merge(g->ballots[i], &b);
     }
     return true;
 }
 
-/* ---- the meetings ---- */
+/* ---- the pair exchanges ---- */
 
-size_t ss_joint_room(int size, unsigned most)
+size_t ss_group_vote_room(int size, unsigned most)
 {
     const struct ss_fold fold = ss_fold_of(0, size);
 
-    /* one message per meeting, and one to send */
+    /* one message per pair exchange, and one to send */
     return (size_t)(ss_fold_rounds(&fold) + 3) * most_bytes(most);
 }
 
-/* Returns the room of the message of a meeting; -1 for the message to send. */
-static unsigned char *message_of(const struct ss_joint *j, int meeting)
+/* Returns the room of the message of a pair exchange; -1 for the message to send. */
+static unsigned char *message_of(const struct ss_group_vote *g, int pair)
 {
-    return j->messages + (size_t)(meeting + 1) * j->room;
+    return g->messages + (size_t)(pair + 1) * g->room;
 }
 
-void ss_joint_open(struct ss_joint *j, struct ss_transport *t, uint32_t call, unsigned most,
-                   void *room)
+void ss_group_vote_open(struct ss_group_vote *g, struct ss_transport *t, uint32_t call,
+                        unsigned most, void *room)
 {
     struct ss_schedule all = ss_schedule_of(t->rank, t->size, NULL);
-    struct ss_meeting m;
+    struct ss_pair_exchange m;
 
-    *j = (struct ss_joint){.t = t,
-                           .schedule = all,
-                           .call = call,
-                           .room = most_bytes(most),
-                           .messages = room,
-                           .peer = -1,
-                           .posted = SS_OK};
+    *g = (struct ss_group_vote){.t = t,
+                                .schedule = all,
+                                .call = call,
+                                .room = most_bytes(most),
+                                .messages = room,
+                                .peer = -1,
+                                .posted = SS_OK};
     for (int i = 0; ss_schedule_now(&all, &m); ss_schedule_next(&all), i++) {
         struct ss_tag tag = {.call = call, .phase = SS_PHASE_VOTE, .round = m.round};
-        if (m.from >= 0 && j->posted == SS_OK)
-            j->posted = t->ops->recv(t, m.from, tag, message_of(j, i), j->room, &j->receives[i]);
+        if (m.from >= 0 && g->posted == SS_OK)
+            g->posted = t->ops->recv(t, m.from, tag, message_of(g, i), g->room, &g->receives[i]);
     }
 }
 
-unsigned ss_joint_heard(const struct ss_joint *j)
+unsigned ss_group_vote_heard(const struct ss_group_vote *g)
 {
     unsigned least = 0;
 
-    for (int i = 0; i < SS_JOINT_MEETINGS; i++) {
-        const struct ss_request *r = &j->receives[i];
+    for (int i = 0; i < SS_GROUP_VOTE_PAIRS; i++) {
+        const struct ss_request *r = &g->receives[i];
         struct header h;
 
         if (r->active || r->status != SS_OK || r->bytes < sizeof h)
             continue;
-        memcpy(&h, message_of(j, i), sizeof h);
+        memcpy(&h, message_of(g, i), sizeof h);
         least = least == 0 || h.count < least ? h.count : least;
     }
     return least;
 }
 
-void ss_joint_cast(struct ss_joint *j, struct ss_ballot *const *ballots, unsigned count)
+void ss_group_vote_cast(struct ss_group_vote *g, struct ss_ballot *const *ballots, unsigned count)
 {
-    j->ballots = ballots;
-    j->count = count;
-    j->cast = true;
+    g->ballots = ballots;
+    g->count = count;
+    g->cast = true;
 }
 
-/* Sends this rank's ballots. Tries a refused send once more, like ss_meetings_send. */
-static int send_own(struct ss_joint *j, const struct ss_meeting *m)
+/* Sends this rank's ballots. Tries a refused send once more, like ss_schedule_exchange_send. */
+static int send_own(struct ss_group_vote *g, const struct ss_pair_exchange *m)
 {
-    struct ss_tag tag = {.call = j->call, .phase = SS_PHASE_VOTE, .round = m->round};
-    size_t length = encode(j->messages, j->ballots, j->count);
+    struct ss_tag tag = {.call = g->call, .phase = SS_PHASE_VOTE, .round = m->round};
+    size_t length = encode(g->messages, g->ballots, g->count);
     int status = SS_ERR_TRANSPORT;
 
-    j->bytes += length;
-    j->inside += ss_transport_inside(j->t, m->to, length);
+    g->bytes += length;
+    g->inside += ss_transport_inside(g->t, m->to, length);
     for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
-        status = j->t->ops->send(j->t, m->to, tag, j->messages, length, &j->send);
+        status = g->t->ops->send(g->t, m->to, tag, g->messages, length, &g->send);
     return status;
 }
 
-static int begin_meeting(struct ss_joint *j, const struct ss_meeting *m)
+static int begin_pair(struct ss_group_vote *g, const struct ss_pair_exchange *m)
 {
-    j->waiting = true;
-    j->peer = m->from >= 0 ? m->from : m->to;
-    j->send = (struct ss_request){0};
-    return m->to >= 0 ? send_own(j, m) : SS_OK;
+    g->waiting = true;
+    g->peer = m->from >= 0 ? m->from : m->to;
+    g->send = (struct ss_request){0};
+    return m->to >= 0 ? send_own(g, m) : SS_OK;
 }
 
-static int end_meeting(struct ss_joint *j, const struct ss_meeting *m)
+static int end_pair(struct ss_group_vote *g, const struct ss_pair_exchange *m)
 {
-    const struct ss_request *r = &j->receives[j->at];
+    const struct ss_request *r = &g->receives[g->at];
 
-    j->waiting = false;
-    j->peer = -1;
-    if (j->send.status != SS_OK)
-        return j->send.status;
+    g->waiting = false;
+    g->peer = -1;
+    if (g->send.status != SS_OK)
+        return g->send.status;
     if (m->from < 0)
         return SS_OK;
     if (r->status != SS_OK)
         return r->status;
-    return take_message(j, message_of(j, j->at), r->bytes, m->result) ? SS_OK : SS_ERR_PROTOCOL;
+    return take_message(g, message_of(g, g->at), r->bytes, m->result) ? SS_OK : SS_ERR_PROTOCOL;
 }
 
-int ss_joint_step(struct ss_joint *j, bool *moved)
+int ss_group_vote_step(struct ss_group_vote *g, bool *moved)
 {
-    struct ss_meeting m;
-    int status = j->posted;
+    struct ss_pair_exchange m;
+    int status = g->posted;
 
-    while (status == SS_OK && ss_schedule_now(&j->schedule, &m)) {
-        if (!j->waiting && (status = begin_meeting(j, &m)) != SS_OK)
+    while (status == SS_OK && ss_schedule_now(&g->schedule, &m)) {
+        if (!g->waiting && (status = begin_pair(g, &m)) != SS_OK)
             return status;
-        if (j->send.active || (m.from >= 0 && j->receives[j->at].active))
+        if (g->send.active || (m.from >= 0 && g->receives[g->at].active))
             return SS_PENDING;
         *moved = true;
-        status = end_meeting(j, &m);
-        ss_schedule_next(&j->schedule);
-        j->at++;
+        status = end_pair(g, &m);
+        ss_schedule_next(&g->schedule);
+        g->at++;
     }
     return status;
 }
 
-void ss_joint_cancel(struct ss_joint *j)
+void ss_group_vote_cancel(struct ss_group_vote *g)
 {
-    for (int i = 0; i < SS_JOINT_MEETINGS; i++)
-        if (j->receives[i].active)
-            j->t->ops->cancel(j->t, &j->receives[i]);
-    if (j->send.active)
-        j->t->ops->cancel(j->t, &j->send);
+    for (int i = 0; i < SS_GROUP_VOTE_PAIRS; i++)
+        if (g->receives[i].active)
+            g->t->ops->cancel(g->t, &g->receives[i]);
+    if (g->send.active)
+        g->t->ops->cancel(g->t, &g->send);
 }
