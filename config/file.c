@@ -250,7 +250,7 @@ fail:;
 }
 
 /* Windows writes it before UTF-8. */
-static void skip_byte_order_mark(FILE *file)
+static void skip_byte_order(FILE *file)
 {
     if (getc(file) != 0xef || getc(file) != 0xbb || getc(file) != 0xbf)
         rewind(file);
@@ -281,7 +281,7 @@ static void read_lines(struct cfg *cfg, FILE *file, const char *path, enum cfg_s
     char line[LONGEST_LINE] = "";
     enum line found;
 
-    skip_byte_order_mark(file);
+    skip_byte_order(file);
     for (; (found = next_line(file, line)) == LINE_READ; at.line++)
         read_line(cfg, &at, line);
     if (found == LINE_LONG)

@@ -80,7 +80,7 @@ struct cfg {
     char *misread;          /* FILE[:LINE] of a policy that cannot be understood, or NULL */
     bool bad[CFG_ROWS];     /* the system's file has a value that the row does not admit */
     bool limited;           /* MODE is what allow_modes has left of it */
-    bool turned_off;        /* it has left nothing: DISABLE is on */
+    bool switched_off;      /* it has left nothing: DISABLE is on */
     bool out_of_memory;
 };
 

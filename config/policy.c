@@ -164,7 +164,7 @@ static void list_modes(char *text, size_t size, unsigned modes)
             used += (size_t)snprintf(text + used, size - used, " %s", word_of(mode, word));
 }
 
-static void turn_off(struct cfg *cfg, const char *asked, const char *allowed)
+static void switch_off(struct cfg *cfg, const char *asked, const char *allowed)
 {
     cfg_say(cfg, false,
             CFG_PREFIX
@@ -172,7 +172,7 @@ static void turn_off(struct cfg *cfg, const char *asked, const char *allowed)
             "call passes through",
             asked, allowed, cfg->modes_from);
     cfg_set(cfg, cfg_find("DISABLE"), "on", CFG_FROM_SYSTEM_FILE, "allow_modes");
-    cfg->turned_off = true;
+    cfg->switched_off = true;
 }
 
 /* Refuses a lock of an option whose value in the same file cannot be understood. */
@@ -197,7 +197,7 @@ static void limit_mode(struct cfg *cfg)
     list_modes(allowed, sizeof allowed, cfg->modes);
     word_of(mode, word);
     if (!(cfg->modes >> mode & 1)) {
-        turn_off(cfg, cfg->text[row], allowed);
+        switch_off(cfg, cfg->text[row], allowed);
         return;
     }
     if (cfg->source[row] != CFG_FROM_DEFAULT)
@@ -224,12 +224,12 @@ const char *cfg_ruled_by(const struct cfg *cfg, size_t row)
         return cfg->locked[row];
     if (cfg->limited && row == cfg_find("MODE"))
         return cfg->modes_from;
-    return cfg->turned_off && row == cfg_find("DISABLE") ? cfg->modes_from : NULL;
+    return cfg->switched_off && row == cfg_find("DISABLE") ? cfg->modes_from : NULL;
 }
 
 const char *cfg_turned_off(const struct cfg *cfg)
 {
-    return cfg->turned_off ? cfg->modes_from : NULL;
+    return cfg->switched_off ? cfg->modes_from : NULL;
 }
 
 void cfg_policy(const struct cfg *cfg, char *text, size_t size)

@@ -180,7 +180,7 @@ static void let_rest_go(struct ss_group *g)
 
 static bool exchanges(const struct ss_group *g)
 {
-    return g->state == SS_GROUP_AGREEING || g->state == SS_GROUP_RUNNING ||
+    return g->state == SS_GROUP_PLANNING || g->state == SS_GROUP_RUNNING ||
            g->state == SS_GROUP_DRAINING;
 }
 
@@ -216,11 +216,11 @@ static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exch
         ss_group_plan_voted(gs->plan, g->members[i]->member.position, g->ballots[i]->nnz_max);
     if (!g->members[0]->member.plans || (g->ballots[0]->flags & SS_VOTE_APART))
         return;
-    g->state = SS_GROUP_AGREEING;
+    g->state = SS_GROUP_PLANNING;
     ss_group_plan_start(gs->plan, &g->members[0]->f, &g->c.x);
 }
 
-static void step_agreement(struct ss_grouping *gs, struct ss_group *g, struct ss_exchange *x)
+static void step_plan_exchange(struct ss_grouping *gs, struct ss_group *g, struct ss_exchange *x)
 {
     struct ss_exchange *own = &g->c.x;
 
@@ -263,8 +263,8 @@ static int step_group_vote(struct ss_call *call)
         cast_if_due(gs, g, x, enters);
     if (g->state == SS_GROUP_VOTING && call->member.index == 0)
         step_vote(gs, g, x);
-    if (g->state == SS_GROUP_AGREEING && call->member.index == 0)
-        step_agreement(gs, g, x);
+    if (g->state == SS_GROUP_PLANNING && call->member.index == 0)
+        step_plan_exchange(gs, g, x);
     if (g->state == SS_GROUP_FAILED)
         return fail_with(&call->member, x);
     bool next =
@@ -379,7 +379,7 @@ bool ss_call_rests(const struct ss_call *call)
 
     if (ss_call_is_driven_by(call, &ss_group_vote_driver) && g)
         return call->member.index > 0 &&
-               (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_AGREEING ||
+               (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_PLANNING ||
                 (g->state == SS_GROUP_VOTED && g->decided != call->member.index));
     return ss_call_is_driven_by(call, &exchange_driver) && g && call != g->first &&
            (g->state == SS_GROUP_VOTED || g->state == SS_GROUP_RUNNING ||

@@ -16,7 +16,7 @@ enum ss_group_state {
     SS_GROUP_FREE,
     SS_GROUP_OPEN,     /* calls may enter */
     SS_GROUP_VOTING,   /* the vote is cast */
-    SS_GROUP_AGREEING, /* agrees on a plan */
+    SS_GROUP_PLANNING, /* agrees on a plan */
     SS_GROUP_VOTED,    /* its calls are decided on, one after the other */
     SS_GROUP_RUNNING,  /* exchanges the merged calls */
     SS_GROUP_DRAINING,

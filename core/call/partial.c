@@ -63,7 +63,7 @@ static struct ss_rounds_sums sums_of(const struct ss_rounds_stats *seen)
                                   .late = seen->late,
                                   .steps = seen->steps,
                                   .waited = seen->waited,
-                                  .behind = seen->behind};
+                                  .lag = seen->lag};
 
     memcpy(sums.stale, seen->stale, sizeof sums.stale);
     return sums;
@@ -78,7 +78,7 @@ static void add(struct ss_rounds_sums *all, const struct ss_rounds_sums *is,
     all->late += is->late - was->late;
     all->steps += is->steps - was->steps;
     all->waited += is->waited - was->waited;
-    all->behind += is->behind - was->behind;
+    all->lag += is->lag - was->lag;
     for (int i = 0; i < SS_STALENESS_SEEN; i++)
         all->stale[i] += is->stale[i] - was->stale[i];
 }

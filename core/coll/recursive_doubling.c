@@ -38,7 +38,7 @@ static uint64_t stream_limit(const struct ss_coll *c)
 }
 
 /* Moves the partial sum into the result, and the entries received so far; later ones follow. */
-static void turn_dense(struct ss_coll *c)
+static void become_dense(struct ss_coll *c)
 {
     struct state *s = c->state;
 
@@ -61,7 +61,7 @@ static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
      * reports. */
     if (!s->dense && c->voted.nnz_sum > s->delta &&
         s->current.nnz + s->received.nnz + chunk->nnz > s->delta)
-        turn_dense(c);
+        become_dense(c);
     if (s->dense)
         ss_result_add(c, chunk);
     else
@@ -140,7 +140,7 @@ static int start(struct ss_coll *c)
         ss_stream_reserve(&c->x, &s->third, 2, limit) != SS_OK)
         return SS_ERR_MEMORY;
     if (c->own.nnz > s->delta)
-        turn_dense(c);
+        become_dense(c);
     return SS_OK;
 }
 

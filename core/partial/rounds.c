@@ -178,7 +178,7 @@ static void measure_lag(struct ss_rounds *r)
     else if (ss_rounds_under_way(r))
         lag = r->called - r->begun;
     if (lag > r->lag)
-        r->stats.behind += lag - r->lag;
+        r->stats.lag += lag - r->lag;
     r->lag = lag;
 }
 

@@ -64,7 +64,7 @@ struct ss_rounds_stats {
     double waited;    /* seconds from calls to their results */
     /* Seconds by which calls came later after the beginning of their round on this rank than the
      * call before: a synchronous allreduce would have waited for them. */
-    double behind;
+    double lag;
 };
 
 struct ss_rounds;

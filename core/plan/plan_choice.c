@@ -1,7 +1,7 @@
 /* Chooses among the algorithms by predictions, corrected by the lane's measurements. */
 #include "core/plan/plan_impl.h"
 
-/* The first run of an algorithm on a lane touches fresh memory, so that its time says little. */
+/* The first run of an algorithm on a lane touches new memory, so that its time says little. */
 enum { TRUSTED_RUNS = 2 };
 
 static double half_excess(double ratio)
@@ -87,7 +87,7 @@ static bool dense_is_due(const struct ss_shape *s, const struct ss_history *h,
 }
 
 /* Calls after which a measurement must be confirmed. */
-enum { FRESH = 16 };
+enum { RECENT = 16 };
 
 /* Returns true if the choice is no trial. While a tensor rests, only dense is tried, since sparse
  * algorithms do not run. */
@@ -96,7 +96,7 @@ static bool is_settled(const struct ss_shape *s, const struct ss_history *h,
 {
     enum ss_algorithm a = plan->algorithm;
 
-    return !s->learn || (h->runs[a] >= TRUSTED_RUNS && (s->resting || h->since[a] < FRESH));
+    return !s->learn || (h->runs[a] >= TRUSTED_RUNS && (s->resting || h->since[a] < RECENT));
 }
 
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
@@ -144,7 +144,7 @@ void ss_history_measured(struct ss_history *h, double seconds)
     if (a == SS_AUTO || seconds <= 0 || h->last_predicted <= 0)
         return;
     double ratio = seconds / h->last_predicted;
-    if (h->runs[a] == 0 || ratio < h->ratio[a] || h->since[a] >= FRESH)
+    if (h->runs[a] == 0 || ratio < h->ratio[a] || h->since[a] >= RECENT)
         h->ratio[a] = ratio;
     else /* noise only adds time: rises are believed slowly */
         h->ratio[a] += 0.2 * (ratio - h->ratio[a]);

@@ -202,7 +202,7 @@ static void write_stretches(struct ss_json *j, const struct ss_rounds_record *r)
         for (size_t i = 0; i < r->stretches; i++) {
             const struct ss_rounds_sums *s = &r->stretch[i];
             const double values[] = {(double)s->rounds, (double)s->in, (double)s->left,
-                                     (double)s->late,   s->waited,     s->behind};
+                                     (double)s->late,   s->waited,     s->lag};
 
             ss_json_short(j, NULL, values[k]);
         }
@@ -235,7 +235,7 @@ static void write_rounds(struct ss_json *j, const struct ss_rounds_record *r)
     ss_json_count(j, "rounds_queued_most", r->queued_most);
     ss_json_flag(j, "rounds_solo", r->solo);
     ss_json_real(j, "seconds_waited", r->sum.waited);
-    ss_json_real(j, "seconds_behind", r->sum.behind);
+    ss_json_real(j, "seconds_behind", r->sum.lag);
     ss_json_real(j, "seconds_thread", r->thread);
     ss_json_real(j, "seconds_thread_lived", r->thread_lived);
     ss_json_real(j, "share_thread", ss_ratio(r->thread, r->thread_lived));

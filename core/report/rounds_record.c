@@ -17,7 +17,7 @@ static void add(struct ss_rounds_sums *to, const struct ss_rounds_sums *more)
     to->left += more->left;
     to->late += more->late;
     to->waited += more->waited;
-    to->behind += more->behind;
+    to->lag += more->lag;
 }
 
 static void halve(struct ss_rounds_record *r)

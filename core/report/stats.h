@@ -88,7 +88,7 @@ struct ss_rounds_sums {
     uint64_t rounds, in, left, late;
     uint64_t steps; /* that the rounds make */
     uint64_t stale[SS_STALENESS_SEEN];
-    double waited, behind; /* seconds, in calls and of calls */
+    double waited, lag; /* seconds, in calls and of calls */
 };
 
 /* Calls of one place that wait for all ranks. */

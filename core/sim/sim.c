@@ -39,8 +39,8 @@ struct sim_rank {
     uint64_t round; /* chain length of the latest message it has received */
     bool finished;
     bool moved;
-    bool stuck; /* waits for an event */
-    int idle;   /* steps in a row that moved nothing */
+    bool idling; /* waits for an event */
+    int idle;    /* steps in a row that moved nothing */
     /* The next event of this rank, if it is known: a message comes on the link (event_arrival), or
      * the first receive is done. */
     bool event_known;
@@ -92,7 +92,7 @@ static void forget_event(struct sim_rank *rank)
 /* Updates the rank's key after its clock or its ability to step has changed. */
 static void file_rank(struct sim_rank *rank)
 {
-    bool out = rank->finished || rank->stuck;
+    bool out = rank->finished || rank->idling;
 
     ss_tournament_set(&rank->sim->clocks, rank->transport.rank, out ? INFINITY : rank->clock);
 }
@@ -272,7 +272,7 @@ static void wake(struct sim_rank *rank, double time)
 {
     if (rank->clock < time)
         rank->clock = time;
-    rank->stuck = false;
+    rank->idling = false;
     rank->idle = 0;
     file_rank(rank);
 }
@@ -415,7 +415,7 @@ struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank)
 }
 
 /* Returns the next rank to step: by the clock the one furthest behind, with a seed any that is
- * neither finished nor stuck. */
+ * neither finished nor idling. */
 static struct sim_rank *pick_rank(struct ss_sim *sim)
 {
     if (!sim->random) {
@@ -425,7 +425,7 @@ static struct sim_rank *pick_rank(struct ss_sim *sim)
     int start = (int)(next_random(&sim->random) % (uint64_t)sim->size);
     for (int i = 0; i < sim->size; i++) {
         struct sim_rank *rank = &sim->ranks[(start + i) % sim->size];
-        if (!rank->finished && !rank->stuck)
+        if (!rank->finished && !rank->idling)
             return rank;
     }
     return NULL;
@@ -517,7 +517,7 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
             left--;
         }
         if (!rank->moved)
-            rank->stuck = ++rank->idle >= IDLE_STEPS;
+            rank->idling = ++rank->idle >= IDLE_STEPS;
         else if (sim->random)
             wake_all(sim);
         else

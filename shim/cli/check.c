@@ -69,8 +69,8 @@ static const char *const not_taken_over[] = {
     FORMS("Ireduce", "ireduce"),
     FORMS("Ireduce_scatter_block", "ireduce_scatter_block"),
 };
-static const char *const behind_our_back[] = {"PMPI_Allreduce", "PMPI_Allreduce_c",
-                                              "pmpi_allreduce_"};
+static const char *const past_the_library[] = {"PMPI_Allreduce", "PMPI_Allreduce_c",
+                                               "pmpi_allreduce_"};
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
 static const char *base_name(const char *path)
@@ -321,7 +321,7 @@ static bool never_reduces(struct check *c)
 {
     if (c->caller != NOBODY)
         return false;
-    int direct = first_caller(c, behind_our_back, LENGTH(behind_our_back));
+    int direct = first_caller(c, past_the_library, LENGTH(past_the_library));
     if (direct != NOBODY)
         return verdict(c, "call MPI_Allreduce, without the P",
                        "%s calls PMPI_Allreduce, which no preload takes over",

@@ -16,7 +16,7 @@
 enum { LOOK_AFTER = 1000000, LOOK_SOON = 50000, LOOK_ROUNDS = 250000 };
 
 /* Steps in a row without movement after which the thread sleeps, and looks without a call in
- * progress after which it waits to be woken. */
+ * progress after which it waits for a wake-up. */
 enum { IDLE_STEPS = 16, IDLE_LOOKS = 4 };
 
 /* Number of looks at rounds after which the thread checks its share of a core, the share that it

@@ -26,7 +26,7 @@ struct shim_state shim = {
 };
 
 /* Returns a page that fork empties; NULL without memory, or before Linux 4.14. */
-static atomic_bool *page_emptied_by_fork(void)
+static atomic_bool *page_cleared_by_fork(void)
 {
 #ifdef MADV_WIPEONFORK
     const size_t size = sizeof(atomic_bool); /* the system maps a whole page */
@@ -43,7 +43,7 @@ static atomic_bool *page_emptied_by_fork(void)
 
 void shim_note_process(void)
 {
-    atomic_bool *page = page_emptied_by_fork();
+    atomic_bool *page = page_cleared_by_fork();
 
     shim.process.pid = getpid();
     if (page) {

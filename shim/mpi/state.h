@@ -107,7 +107,7 @@ struct shim_watch {
     double began;       /* time when it started */
     double used, lived; /* processor seconds and seconds of the threads that have ended */
     atomic_bool ending;
-    /* the thread must be woken or started before the next call can move */
+    /* the thread must be started or called before the next call can move */
     atomic_bool wanted;
     atomic_int inside; /* threads of the shim that are inside MPI */
     atomic_int stops;  /* calls of shim_progress_stop less those of shim_progress_resume */

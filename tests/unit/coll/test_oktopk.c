@@ -293,7 +293,7 @@ static void state_that_differs_is_made_anew_by_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_first_call_without_entries_has_regions),
+        cmocka_unit_test(a_first_call_without_entries_has_parts),
         cmocka_unit_test(a_call_computes_what_the_thresholds_say),
         cmocka_unit_test(the_global_threshold_is_kept_and_found_anew),
         cmocka_unit_test(ties_around_the_kept_threshold_are_cut),

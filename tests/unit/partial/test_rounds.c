@@ -179,7 +179,7 @@ static void falling_behind_counts_once(void **state)
     seen = ss_rounds_seen(job->rounds[1]);
     double all = ss_sim_clock(job->sim, 1);
     assert_true(seen.late >= 10);
-    assert_true(seen.behind > all / 4 && seen.behind <= all);
+    assert_true(seen.lag > all / 4 && seen.lag <= all);
     assert_true(ss_rounds_seen(job->rounds[0]).behind < all / 100);
     rounds_close(job);
 }

@@ -12,7 +12,7 @@ static void fill_rounds(struct ss_stats *stats)
                                                 .steps = 315,
                                                 .stale = {[1] = 200, [4] = 29},
                                                 .waited = 1.5,
-                                                .behind = 12};
+                                                .lag = 12};
     stats->rounds.queued_most = 5;
     stats->rounds.thread = 0.5;
     stats->rounds.thread_lived = 50;
@@ -147,20 +147,20 @@ static void stretches_have_every_round_once_and_as_many_each(void **state)
             struct ss_rounds_sums all = {0}, sum = {0};
             for (int i = 0; i < n; i++) {
                 struct ss_rounds_sums more = {
-                    .rounds = (uint64_t)i % (most + 1), .late = 1, .behind = 0.5};
+                    .rounds = (uint64_t)i % (most + 1), .late = 1, .lag = 0.5};
                 all.rounds += more.rounds;
                 ss_rounds_stretch(&r, &more);
             }
             for (size_t i = 0; i < r.stretches; i++) {
                 sum.rounds += r.stretch[i].rounds;
                 sum.late += r.stretch[i].late;
-                sum.behind += r.stretch[i].behind;
+                sum.lag += r.stretch[i].behind;
                 assert_true(r.stretch[i].rounds <= r.stretch_rounds * most);
                 assert_true(i + 1 == r.stretches || r.stretch[i].rounds >= r.stretch_rounds);
             }
             assert_int_equal(sum.rounds, all.rounds);
             assert_int_equal(sum.late, n);
-            assert_true(sum.behind == 0.5 * n);
+            assert_true(sum.lag == 0.5 * n);
             assert_in_range(r.stretches, 1, SS_STRETCHES);
         }
 }
