@@ -62,7 +62,7 @@ static bool mapped_path(char *path, size_t size)
     return found != NULL;
 }
 
-static bool own_path(char path[PATH_MAX])
+static bool user_path(char path[PATH_MAX])
 {
     Dl_info info;
     if (mapped_path(path, PATH_MAX))
@@ -93,7 +93,7 @@ static bool find(char *path, size_t size, const char *way)
     char file[PATH_MAX];
     int error = errno;
     bool known = way[0] == '/' ? snprintf(path, size, "%s", way) < (int)size
-                               : own_path(file) && cfg_path(path, size, file, way);
+                               : user_path(file) && cfg_path(path, size, file, way);
     errno = error;
     return known;
 }

@@ -63,7 +63,7 @@ static inline unsigned ss_fpenv_raised(ss_fpenv env)
 /* Returns true if the environment changes the value or the behaviour of a sum: it has another
  * rounding mode, or a trap. Flushing does not count, since all programs built with -ffast-math
  * flush. */
-static inline bool ss_fpenv_is_own(ss_fpenv env)
+static inline bool ss_fpenv_is_unusual(ss_fpenv env)
 {
     return (env & 0x6000) != 0 || (env & 0x1f80) != 0x1f80;
 }
@@ -131,7 +131,7 @@ static inline unsigned ss_fpenv_raised(ss_fpenv env)
     return (seen & 0x4 ? SS_OVERFLOW : 0) | (seen & 0x1 ? SS_INVALID : 0);
 }
 
-static inline bool ss_fpenv_is_own(ss_fpenv env)
+static inline bool ss_fpenv_is_unusual(ss_fpenv env)
 {
     return (env & 0xc00000) != 0 || (env & 0x9f00) != 0;
 }

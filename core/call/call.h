@@ -78,7 +78,7 @@ unsigned ss_comm_window(const struct ss_comm *comm);
 void ss_comm_set_off(struct ss_comm *comm, bool off);
 
 /* Votes "environment" for all later calls if `own`: the caller has its own traps or rounding mode
- * (ss_fpenv_is_own), and the call is a sum of floats. */
+ * (ss_fpenv_is_unusual), and the call is a sum of floats. */
 void ss_comm_set_environment(struct ss_comm *comm, bool own);
 
 /* Votes for all later calls that the MPI library's allreduce, if they come to it, must be one that

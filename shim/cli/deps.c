@@ -30,16 +30,16 @@ static bool add_object(struct deps *deps, const char *path, const char *name, si
     struct deps_object *more = realloc(deps->objects, (deps->count + 1) * sizeof *more);
     if (more != NULL)
         deps->objects = more;
-    char *own_path = strdup(path);
-    char *own_name = strdup(name);
-    if (more == NULL || own_path == NULL || own_name == NULL) {
+    char *path_copy = strdup(path);
+    char *name_copy = strdup(name);
+    if (more == NULL || path_copy == NULL || name_copy == NULL) {
         deps->out_of_memory = true;
-        free(own_path);
-        free(own_name);
+        free(path_copy);
+        free(name_copy);
         return false;
     }
-    deps->objects[deps->count++] = (struct deps_object){.path = own_path,
-                                                        .name = own_name,
+    deps->objects[deps->count++] = (struct deps_object){.path = path_copy,
+                                                        .name = name_copy,
                                                         .binary = *binary,
                                                         .loader = loader,
                                                         .preloaded = false};

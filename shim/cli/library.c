@@ -12,7 +12,7 @@
 #define LIBRARY "libsparseshim.so"
 
 /* Writes the directory of this program, "" if /proc does not show it. */
-static void own_directory(char *directory, size_t size)
+static void command_directory(char *directory, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", directory, size - 1);
     directory[n > 0 ? n : 0] = '\0';
@@ -28,7 +28,7 @@ enum { PLACES = 2 };
 static void find_places(char place[PLACES][PATH_MAX])
 {
     char own[PATH_MAX - 8];
-    own_directory(own, sizeof own);
+    command_directory(own, sizeof own);
     if (!cfg_libdir(place[0], PATH_MAX))
         place[0][0] = '\0';
     snprintf(place[1], PATH_MAX, "%s%s", own, own[0] != '\0' ? "/../lib" : "");

@@ -10,7 +10,7 @@
         .comm = shim_abi_word(comm), .large = is_large, .user = what, __VA_ARGS__                  \
     }
 
-static bool is_own(uintptr_t op, const void *request)
+static bool is_user(uintptr_t op, const void *request)
 {
     be_ready();
     return shim_is_user_operator(op) && request && shim_prepare();
@@ -19,20 +19,20 @@ static bool is_own(uintptr_t op, const void *request)
 #define USER_OPERATOR(name, member, signature, what, ...)                                          \
     int MPI_##name(signature(int))                                                                 \
     {                                                                                              \
-        if (is_own(op, request))                                                                   \
+        if (is_user(op, request))                                                                  \
             return shim_user_reduction(CALL(false, what, __VA_ARGS__), SHIM_NOT_COUNTED, request); \
         return shim.next.member(signature##_ARGUMENTS);                                            \
     }                                                                                              \
     int PMPI_##name(signature(int))                                                                \
     {                                                                                              \
-        if (FROM_FORTRAN && is_own(op, request))                                                   \
+        if (FROM_FORTRAN && is_user(op, request))                                                  \
             return shim_user_reduction(CALL(false, what, .pmpi = true, __VA_ARGS__),               \
                                        SHIM_NOT_COUNTED, request);                                 \
         return shim.pmpi.member(signature##_ARGUMENTS);                                            \
     }                                                                                              \
     int MPI_##name##_c(signature(int64_t))                                                         \
     {                                                                                              \
-        if (is_own(op, request))                                                                   \
+        if (is_user(op, request))                                                                  \
             return shim_user_reduction(CALL(true, what, __VA_ARGS__), SHIM_NOT_COUNTED, request);  \
         return shim.next.member##_c(signature##_ARGUMENTS);                                        \
     }

@@ -17,7 +17,7 @@
 #include "shim/mpi/files.h"
 #include "shim/mpi/log.h"
 
-enum { RECORDS = 4096, FIRST_OWN = 3 };
+enum { RECORDS = 4096, FIRST_FREE = 3 };
 
 /* Seconds between two writes while the buffer has room. After MOST_BYTES in the file, only ends of
  * open spans are collected. */
@@ -261,7 +261,7 @@ static int keep_open(void *ctx, int fd)
 {
     struct trace *t = ctx;
 
-    t->fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_OWN);
+    t->fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE);
     return t->fd < 0 ? errno : 0;
 }
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_OWN = 3, ATTEMPTS = 100 };
+enum { FIRST_FREE = 3, ATTEMPTS = 100 };
 
 static void give(char reason[SHIM_REASON], const char *text)
 {
@@ -95,8 +95,8 @@ static int moved_up(int fd, bool keep)
 {
     int moved = fd;
 
-    if (fd >= 0 && (fd < FIRST_OWN || keep)) {
-        moved = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_OWN);
+    if (fd >= 0 && (fd < FIRST_FREE || keep)) {
+        moved = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE);
         if (!keep)
             close(fd);
     }

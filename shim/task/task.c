@@ -24,7 +24,7 @@ static const double STEPPED_LATELY = 1e-3;
 static bool has_environment(const struct shim_task *task)
 {
     return task->call.kind != SS_KIND_ALLGATHER && ss_type_is_float(task->type) &&
-           ss_fpenv_is_own(ss_fpenv_now());
+           ss_fpenv_is_unusual(ss_fpenv_now());
 }
 
 bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct shim_comm *comm,

@@ -71,7 +71,7 @@ struct shim_native {
 };
 
 /* A reduction with an operator of the program: shim/task/user_operator.c. */
-enum shim_own_stage {
+enum shim_user_stage {
     SHIM_USER_IDLE,  /* none, or it has ended */
     SHIM_USER_WAITS, /* counts in shim.callbacks.user_waiting */
     SHIM_USER_RUNS   /* posted: no thread of the shim calls MPI until it has ended */
@@ -110,7 +110,7 @@ struct shim_task {
     struct ss_call *core; /* core call in progress */
     uint64_t first, n;    /* current window, in elements */
     struct shim_native native;
-    enum shim_own_stage own;
+    enum shim_user_stage user;
 
     int err;      /* MPI_SUCCESS, or the error of the MPI library */
     bool refused; /* the error came on the private communicator, whose handler is silent */

@@ -38,9 +38,9 @@ static void stop_waiting(struct shim_task *task)
 {
     struct freed *list = NULL, *next;
 
-    if (task->own != SHIM_USER_WAITS)
+    if (task->user != SHIM_USER_WAITS)
         return;
-    task->own = SHIM_USER_IDLE;
+    task->user = SHIM_USER_IDLE;
     pthread_mutex_lock(&shim.requests.lock);
     if (atomic_fetch_sub(&shim.callbacks.user_waiting, 1) == 1) {
         list = freed;
@@ -58,7 +58,7 @@ static void post(struct shim_task *task)
 {
     shim_native_whole(task);
     stop_waiting(task);
-    task->own = SHIM_USER_RUNS;
+    task->user = SHIM_USER_RUNS;
 }
 
 bool shim_user_try_post(struct shim_task *task)
@@ -78,9 +78,9 @@ void shim_user_post(struct shim_task *task)
 void shim_user_end(struct shim_task *task)
 {
     stop_waiting(task); /* it has failed before its post */
-    if (task->own == SHIM_USER_RUNS)
+    if (task->user == SHIM_USER_RUNS)
         shim_progress_resume();
-    task->own = SHIM_USER_IDLE;
+    task->user = SHIM_USER_IDLE;
 }
 
 bool shim_user_is_at_once(struct shim_comm *comm)
@@ -107,7 +107,7 @@ bool shim_user_queue(const struct shim_call *call, struct shim_comm *comm, void 
 
     if (!task)
         return false;
-    task->own = SHIM_USER_WAITS;
+    task->user = SHIM_USER_WAITS;
     pthread_mutex_lock(&shim.requests.lock);
     atomic_fetch_add(&shim.callbacks.user_waiting, 1);
     pthread_mutex_unlock(&shim.requests.lock);
@@ -138,7 +138,7 @@ bool shim_user_adopt(const struct shim_call *call, void *request)
     task->native.request = native;
     task->posted.environment = false; /* it needs none: threads of the shim stay out */
     task->native.whole = true;
-    task->own = SHIM_USER_RUNS;
+    task->user = SHIM_USER_RUNS;
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
     c->queue.first = c->queue.last = task;
     c->queue.listed = true;

@@ -180,7 +180,7 @@ static void falling_behind_counts_once(void **state)
     double all = ss_sim_clock(job->sim, 1);
     assert_true(seen.late >= 10);
     assert_true(seen.lag > all / 4 && seen.lag <= all);
-    assert_true(ss_rounds_seen(job->rounds[0]).behind < all / 100);
+    assert_true(ss_rounds_seen(job->rounds[0]).lag < all / 100);
     rounds_close(job);
 }
 

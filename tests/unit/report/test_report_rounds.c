@@ -154,7 +154,7 @@ static void stretches_have_every_round_once_and_as_many_each(void **state)
             for (size_t i = 0; i < r.stretches; i++) {
                 sum.rounds += r.stretch[i].rounds;
                 sum.late += r.stretch[i].late;
-                sum.lag += r.stretch[i].behind;
+                sum.lag += r.stretch[i].lag;
                 assert_true(r.stretch[i].rounds <= r.stretch_rounds * most);
                 assert_true(i + 1 == r.stretches || r.stretch[i].rounds >= r.stretch_rounds);
             }
