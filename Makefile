@@ -104,6 +104,9 @@ ISA_FLAGS = $(if $(filter x86_64-%,$(MACHINE)),$(ISA))
 SERVED = $(if $(filter x86_64-% aarch64-%,$(MACHINE)),,$(error \
          sparseshim serves x86-64 and little-endian aarch64; $(CC) compiles for $(or $(MACHINE),an unknown processor)))
 
+# Compilers vectorise these loops; their default for -O2 leaves some of them scalar.
+$(BUILD)/obj/core/compute/quantize_%.o: EXTRA = -O3 -fno-trapping-math
+
 # What is seen of them is said by gpu/exports.map.
 $(BUILD)/obj/gpu/%.o: EXTRA = -fvisibility=default
 

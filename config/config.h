@@ -12,7 +12,7 @@
 
 /* Values of enumerated options that concern the shim alone; the words a user types stand in the
  * table. */
-enum cfg_mode { CFG_MODE_OBSERVE, CFG_MODE_LEARN, CFG_MODE_EXACT, CFG_MODE_TOPK };
+enum cfg_mode { CFG_MODE_OBSERVE, CFG_MODE_LEARN, CFG_MODE_EXACT, CFG_MODE_TOPK, CFG_MODE_QUANT };
 
 /* DENSITY: a share of all elements, or, with bucket > 0, the k largest of each `bucket` elements.
  */
@@ -20,7 +20,6 @@ struct cfg_share {
     double density;
     uint64_t k, bucket;
 };
-enum cfg_quant { CFG_QUANT_OFF, CFG_QUANT_8, CFG_QUANT_4, CFG_QUANT_2 };
 enum cfg_progress {
     CFG_PROGRESS_AUTO,
     CFG_PROGRESS_WATCHDOG,
@@ -41,9 +40,7 @@ struct cfg_options {
     const char *include;   /* REGISTER: rules, "" = none: nothing is lossy */
     const char *exclude;   /* rules */
     uint64_t warmup_steps; /* calls of a tensor */
-    enum ss_values value_type;
-    enum cfg_quant quant_bits;
-    bool quant_feedback;
+    unsigned value_type;   /* an enum ss_values, or one of SS_QSGD_LIST */
     enum ss_guard guard;
     enum ss_quorum quorum;
     enum ss_algorithm algorithm;
@@ -65,6 +62,12 @@ struct cfg_options {
     const char *programs; /* patterns, "" = all */
     bool reproducible;
 };
+
+/* Returns true if the gradients that REGISTER names are lossy. */
+static inline bool cfg_is_lossy(const struct cfg_options *o)
+{
+    return o->mode == CFG_MODE_TOPK || o->mode == CFG_MODE_QUANT;
+}
 
 /* Values that no option sets: constants, unless a test forces them by
  * SPARSESHIM_TEST=name=value,... with a value of 1 or more. */

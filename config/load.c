@@ -139,6 +139,7 @@ static struct cfg *load(const char *sysconfdir, const char *built)
             set_from_environment(cfg, i);
     cfg_force(cfg);
     cfg_apply_policy(cfg);
+    cfg_set_mode_defaults(cfg);
     cfg_check_needs(cfg);
     find_unknown_variables(cfg);
 done:

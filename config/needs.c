@@ -3,20 +3,15 @@
 
 #include <string.h>
 
-static bool is_topk(const struct cfg_options *o)
-{
-    return o->mode == CFG_MODE_TOPK;
-}
-
 /* MODE=observe predicts what DENSITY would bring. */
 static bool uses_density(const struct cfg_options *o)
 {
-    return is_topk(o) || o->mode == CFG_MODE_OBSERVE;
+    return cfg_is_lossy(o) || o->mode == CFG_MODE_OBSERVE;
 }
 
 static bool may_run(const struct cfg_options *o)
 {
-    return is_topk(o) || !(SS_GLOBAL_ALGORITHMS >> o->algorithm & 1);
+    return cfg_is_lossy(o) || !((SS_GLOBAL_ALGORITHMS | SS_WHOLE_ALGORITHMS) >> o->algorithm & 1);
 }
 
 /* Partial calls have no vote, so that a rule must tell all ranks the period of the gradients. */
@@ -40,16 +35,6 @@ static bool waits_for_all(const struct cfg_options *o)
     return o->quorum == SS_QUORUM_ALL;
 }
 
-static bool may_use_dsar(const struct cfg_options *o)
-{
-    return o->algorithm == SS_AUTO || o->algorithm == SS_DSAR || strstr(o->include, "dsar");
-}
-
-static bool has_bits(const struct cfg_options *o)
-{
-    return o->quant_bits != CFG_QUANT_OFF;
-}
-
 static bool has_report(const struct cfg_options *o)
 {
     return o->report != CFG_REPORT_OFF;
@@ -61,22 +46,19 @@ static const struct need {
     const char *other, *value; /* the needed option and its value */
     bool strict; /* the default is taken; else the value stays without effect, no STRICT error */
 } needs[] = {
-    {"ALGORITHM", may_run, "MODE", "=topk", true},
-    {"VALUE_TYPE", is_topk, "MODE", "=topk", true},
-    {"QUANT_BITS", is_topk, "MODE", "=topk", true},
-    {"QUORUM", is_topk, "MODE", "=topk", true},
+    {"ALGORITHM", may_run, "MODE", "=topk or quant", true},
+    {"VALUE_TYPE", cfg_is_lossy, "MODE", "=topk or quant", true},
+    {"QUORUM", cfg_is_lossy, "MODE", "=topk or quant", true},
     {"QUORUM", has_rule, "REGISTER", " with calls=N in a rule", true},
     {"QUORUM", may_differ, "REPRODUCIBLE", "=off", true},
-    {"MERGE", is_topk, "MODE", "=topk", true},
+    {"MERGE", cfg_is_lossy, "MODE", "=topk or quant", true},
     {"MERGE", has_thread, "PROGRESS", " other than off", true},
     {"MERGE", waits_for_all, "QUORUM", "=all", true},
-    {"DENSITY", uses_density, "MODE", "=topk", false},
-    {"REGISTER", is_topk, "MODE", "=topk", false},
-    {"EXCLUDE", is_topk, "MODE", "=topk", false},
-    {"WARMUP_STEPS", is_topk, "MODE", "=topk", false},
-    {"GUARD", is_topk, "MODE", "=topk", false},
-    {"QUANT_BITS", may_use_dsar, "ALGORITHM", "=auto or dsar", false},
-    {"QUANT_FEEDBACK", has_bits, "QUANT_BITS", " other than off", false},
+    {"DENSITY", uses_density, "MODE", "=topk or quant", false},
+    {"REGISTER", cfg_is_lossy, "MODE", "=topk or quant", false},
+    {"EXCLUDE", cfg_is_lossy, "MODE", "=topk or quant", false},
+    {"WARMUP_STEPS", cfg_is_lossy, "MODE", "=topk or quant", false},
+    {"GUARD", cfg_is_lossy, "MODE", "=topk or quant", false},
     {"REPORT_DIR", has_report, "REPORT", "=rank0 or all", false},
 };
 
@@ -87,6 +69,17 @@ static bool is_meant(const struct cfg *cfg, size_t row, size_t other)
 {
     return cfg->source[row] > CFG_FROM_SYSTEM_FILE && cfg->source[other] <= cfg->source[row] &&
            !cfg->limited;
+}
+
+void cfg_set_mode_defaults(struct cfg *cfg)
+{
+    static const struct {
+        const char *name, *value;
+    } quant[] = {{"DENSITY", "1"}, {"VALUE_TYPE", "q4"}};
+
+    for (size_t i = 0; cfg->options.mode == CFG_MODE_QUANT && i < sizeof quant / sizeof *quant; i++)
+        if (cfg->source[cfg_find(quant[i].name)] == CFG_FROM_DEFAULT)
+            cfg_set(cfg, cfg_find(quant[i].name), quant[i].value, CFG_FROM_DEFAULT, "MODE=quant");
 }
 
 /* MODE=learn serves no call; its options are meant for the job that follows. */

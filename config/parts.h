@@ -33,7 +33,7 @@ struct cfg_option {
     bool expert;   /* for experts; else for users */
 };
 
-enum { CFG_ROWS = 31 };
+enum { CFG_ROWS = 29 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Returns the row of CONFIG. */
@@ -96,6 +96,8 @@ const void *cfg_field(const struct cfg *cfg, size_t row, size_t *size);
 /* Returns true if a row has its default. */
 bool cfg_is_standard(const struct cfg *cfg, size_t row);
 
+/* Sets the defaults that MODE=quant has of its own. */
+void cfg_set_mode_defaults(struct cfg *cfg);
 /* Records a problem for each value that needs another option. If calls would differ from what the
  * user asked for, the option gets its default. */
 void cfg_check_needs(struct cfg *cfg);

@@ -9,6 +9,8 @@ static const struct {
     {"INDEX_CODING", "each message takes the smallest coding of its positions"},
     {"MERGE_SELECT", "each call of a merged group selects its own entries"},
     {"PARTITION", "oktopk divides the index space at quantiles of all ranks' entries"},
+    {"QUANT_BITS", "SPARSESHIM_VALUE_TYPE takes q8, q4 and q2, for both phases of dsar"},
+    {"QUANT_FEEDBACK", "SPARSESHIM_VALUE_TYPE=qsgd8, qsgd4 or qsgd2 rounds at random"},
     {"QUANT_BUCKET", "1024 consecutive values share a scale"},
     {"QUORUM_LOOK", "a rank that computes looks for a round every 250 us"},
     {"QUORUM_PERIOD", "one call in 64 of a buffer is with all ranks"},

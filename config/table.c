@@ -10,6 +10,8 @@
 #define WORD(id, word) ", " #word
 #define WORDS(LIST)    (&(LIST(WORD))[sizeof ", " - 1])
 
+#define VALUE_TYPES(X) SS_VALUES_LIST(X) SS_QSGD_LIST(X)
+
 #define COUNT_TEXT   "elements, 0 or more, such as 65536, 64Ki, 16M (= 16,000,000) or 1e6"
 #define SECONDS_TEXT "measured, or seconds, 0 or more, such as 2e-5, 20us or 0.02ms"
 
@@ -33,18 +35,21 @@ const struct cfg_option cfg_table[] = {
      "through, and so do all calls on a communicator with a rank of such a program. Empty: all "
      "programs.",
      FIELD(programs), false, USER},
-    {"MODE", CFG_CHOICE, "exact", "observe, learn, exact, topk",
+    {"MODE", CFG_CHOICE, "exact", "observe, learn, exact, topk, quant",
      "exact sends the elements that are not zero; the result is the sum of the MPI library, up "
      "to the order of additions. topk sends the largest elements of the gradients that "
      "REGISTER names, and keeps the others in a residual, which joins the next call of the "
-     "same gradient. observe changes no result and reports the possible gain. learn changes no "
+     "same gradient. quant sends all elements of these gradients in few bits; what rounding leaves "
+     "waits in the residual. It is topk with other defaults of DENSITY and VALUE_TYPE. observe "
+     "changes no result and reports the possible gain. learn changes no "
      "result and records sums; `sparseshim learn` sets it for its trial run.",
      FIELD(mode), true, USER},
     {"MIN_COUNT", CFG_COUNT, "65536", COUNT_TEXT, "A call with fewer elements passes through.",
      FIELD(min_count), true, USER},
     {"DENSITY", CFG_SHARE, "0.01",
      "a share, more than 0 and up to 1, such as 0.01 or 1%; or k/B such as 4/512",
-     "MODE=topk: the part of a gradient that each rank sends. 0.01 or 1% is a hundredth of its "
+     "MODE=topk and quant: the part of a gradient that each rank sends; the default of MODE=quant "
+     "is 1. 0.01 or 1% is a hundredth of its "
      "elements; 4/512 is the 4 largest of each 512 elements.",
      FIELD(density), true, USER},
     {"REGISTER", CFG_TEXT, "", "rules, separated by ';' or blanks",
@@ -59,19 +64,13 @@ const struct cfg_option cfg_table[] = {
      "MODE=topk: the density of a gradient falls from 1 to DENSITY in this number of its lossy "
      "calls, by the same factor in each.",
      FIELD(warmup_steps), true, EXPERT},
-    {"VALUE_TYPE", CFG_CHOICE, "same", WORDS(SS_VALUES_LIST),
-     "MODE=topk: the form in which values are sent. same: that of the buffer. bf16: 16 bits "
-     "(bfloat16). q8, q4, q2: 8, 4 or 2 bits, with a scale per 1024 values. Values are rounded "
-     "to nearest, and the rounding error stays in the residual.",
+    {"VALUE_TYPE", CFG_CHOICE, "same", WORDS(VALUE_TYPES),
+     "MODE=topk and quant: the form in which values are sent; the default of MODE=quant is q4. "
+     "same: that of the buffer. bf16: 16 bits (bfloat16). q8, q4, q2: 8, 4 or 2 bits, with a scale "
+     "per 128 values in MODE=quant and per 1024 otherwise. Values are rounded to nearest, and the "
+     "rounding error stays in the residual. qsgd8, qsgd4, qsgd2: rounded at random, correct in the "
+     "mean, and the error is lost (QSGD).",
      FIELD(value_type), true, EXPERT},
-    {"QUANT_BITS", CFG_CHOICE, "off", "off, 8, 4, 2",
-     "MODE=topk, for the algorithm dsar: bits per element in its second phase, in which each "
-     "rank sends its part of the sum densely. off: as VALUE_TYPE says.",
-     FIELD(quant_bits), true, EXPERT},
-    {"QUANT_FEEDBACK", CFG_BOOL, "on", "on, off",
-     "How QUANT_BITS rounds. on: to nearest; the error stays in the residual. off: at random, "
-     "correct in the mean (QSGD); the error is lost.",
-     FIELD(quant_feedback), true, EXPERT},
     {"GUARD", CFG_CHOICE, "warn", WORDS(SS_GUARD_LIST),
      "MODE=topk: compares the result with the sum of all elements, in lossy calls 8, 16, 32, "
      "... 256 of a gradient and then in every 256th. The result has come apart if the cosine "
@@ -128,7 +127,8 @@ const struct cfg_option cfg_table[] = {
      "ever.",
      FIELD(timeout), true, USER},
     {"SEED", CFG_COUNT, "1", "a whole number",
-     "Seed of the random rounding of QUANT_FEEDBACK=off and of the lots of QUORUM=majority.",
+     "Seed of the random rounding of VALUE_TYPE=qsgd8, qsgd4 and qsgd2 and of the lots of "
+     "QUORUM=majority.",
      FIELD(seed), true, EXPERT},
     {"PROGRESS", CFG_CHOICE, "auto", "auto, watchdog, thread, off",
      "Which nonblocking calls are served. off: none. watchdog: all, on communicators that "

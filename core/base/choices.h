@@ -24,11 +24,14 @@
 #define SS_GLOBAL_LIST(X)                                                                          \
     X(SS_OKTOPK, oktopk)                                                                           \
     X(SS_GTOPK, gtopk)
+/* Those that send every element in few bits: for tensors of density 1 (core/feedback/whole.c). */
+#define SS_WHOLE_LIST(X) X(SS_QUANTIZED, quantized)
 #define SS_ONE_LEVEL_LIST(X) SS_EXACT_LIST(X) SS_GLOBAL_LIST(X)
 #define SS_ALGORITHM_LIST(X)                                                                       \
     SS_EXACT_LIST(X)                                                                               \
     X(SS_TWO_LEVEL, two_level)                                                                     \
-    SS_GLOBAL_LIST(X)
+    SS_GLOBAL_LIST(X)                                                                              \
+    SS_WHOLE_LIST(X)
 
 enum ss_algorithm {
     SS_AUTO,  /* the plan chooses */
@@ -37,9 +40,10 @@ enum ss_algorithm {
     SS_ALGORITHMS
 };
 
-/* Bit mask of SS_GLOBAL_LIST. */
+/* Bit masks of the lists. */
 #define SS_CHOICE_BIT(id, word) | 1u << id
 #define SS_GLOBAL_ALGORITHMS    (0u SS_GLOBAL_LIST(SS_CHOICE_BIT))
+#define SS_WHOLE_ALGORITHMS     (0u SS_WHOLE_LIST(SS_CHOICE_BIT))
 
 /* Coding of entry values in messages (core/wire/values.h). The numbers are on the wire. */
 #define SS_VALUES_LIST(X)                                                                          \
@@ -49,7 +53,21 @@ enum ss_algorithm {
     X(SS_VALUES_Q4, q4)                                                                            \
     X(SS_VALUES_Q2, q2)
 
+/* Choices of VALUE_TYPE beside the codings: rounding at random, without residual (QSGD). They are
+ * sent as q8, q4 and q2. */
+#define SS_QSGD_LIST(X)                                                                            \
+    X(SS_QSGD8, qsgd8)                                                                             \
+    X(SS_QSGD4, qsgd4)                                                                             \
+    X(SS_QSGD2, qsgd2)
+
 enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
+
+/* Values of VALUE_TYPE: an enum ss_values, or one of these. */
+enum ss_value_type {
+    SS_QSGD_FIRST = SS_VALUE_TYPES - 1,
+    SS_QSGD_LIST(SS_CHOICE_ID)
+    SS_VALUE_CHOICES
+};
 
 /* Consecutive values that share a scale, and the bounds that messages may have. */
 #define SS_BUCKET       1024

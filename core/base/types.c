@@ -74,3 +74,14 @@ double ss_root(double x)
         y.d = 0.5 * (y.d + x / y.d);
     return y.d;
 }
+
+const char *ss_value_type_name(unsigned value_type)
+{
+    static const char *const names[SS_VALUE_CHOICES] = {SS_VALUES_LIST(WORD) SS_QSGD_LIST(WORD)};
+    return names[value_type];
+}
+
+const char *ss_values_name(enum ss_values values)
+{
+    return ss_value_type_name(values);
+}

@@ -12,7 +12,7 @@ static uint64_t memory_left(const struct ss_feedback *f)
     const struct ss_mem *mem = f->comm->mem;
     const struct ss_work *w = x->work;
     size_t used = atomic_load(&mem->used), kept = ss_work_kept(w);
-    size_t own = (size_t)ss_plan_own(x->n, x->type, f->c.scan.nnz);
+    size_t own = f->whole ? 0 : (size_t)ss_plan_own(x->n, x->type, f->c.scan.nnz);
 
     if (mem->limit == 0)
         return UINT64_MAX;

@@ -161,7 +161,10 @@ static enum ss_next start_algorithm(struct ss_call *call)
     call->member.memory = ss_plan_memory(&shape, call->plan.algorithm);
     make_room(f, call->member.memory);
     ss_kind_prepare(f);
-    ss_fill_start(c, !c->scan.negative_zero && !ss_topk_claims(f));
+    if (shape.whole)
+        c->fill = (struct ss_fill){0}; /* every element is written */
+    else
+        ss_fill_start(c, !c->scan.negative_zero && !ss_topk_claims(f));
     call->fetching = ss_topk_fetch(f, call->algorithm->in_backend);
     ss_topk_prepare(f, ss_topk_global(f, call->plan.algorithm));
     guard(f);

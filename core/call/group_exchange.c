@@ -36,9 +36,7 @@ int ss_group_reserve(struct ss_group *g)
  * in a bucket. */
 static bool is_plain(const struct ss_feedback *f)
 {
-    const struct ss_settings *s = f->comm->settings;
-
-    return !ss_topk_claims(f) || (s->values == SS_VALUES_SAME && s->quant == SS_VALUES_SAME);
+    return !ss_topk_claims(f) || ss_topk_values(f) == SS_VALUES_SAME;
 }
 
 static bool fits(const struct ss_group *g, const struct ss_call *call)

@@ -189,13 +189,11 @@ double ss_select_cost(const struct ss_feedback *f)
 static int reserve(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
-    const struct ss_settings *s = f->comm->settings;
-    bool rounded = s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME;
     int status =
         x->backend->ops->reserve(x->backend, x->type, &(struct ss_backend_need){.n = (size_t)x->n});
 
     if (status == SS_OK)
-        status = ss_in_reserve(x, rounded);
+        status = ss_in_reserve(x, ss_topk_values(f) != SS_VALUES_SAME);
 
     if (status == SS_OK && f->c.kind == SS_KIND_ALLREDUCE)
         status = ss_word_exchange_reserve(x);

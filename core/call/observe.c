@@ -79,8 +79,7 @@ static void plan_for(const struct ss_feedback *f, struct ss_shape shape, const s
     shape.learn = false;
     shape.forced = SS_AUTO;
     shape.k = k;
-    shape.values = f->comm->settings->values;
-    shape.quant = f->comm->settings->quant;
+    shape.values = ss_values_of(f->comm->settings->value_type);
     shape.nnz_max = nnz;
     shape.nnz_sum = nnz * (uint64_t)x->t->size;
     shape.part_max =

@@ -22,7 +22,7 @@ int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
         .staleness = s->quorum_staleness,
         .seed = s->seed,
         .coding = s->coding,
-        .rounding = {.values = s->values, .bucket = s->quant_bucket},
+        .rounding = {.values = ss_values_of(s->value_type), .bucket = s->quant_bucket},
         .algorithm = ss_algorithms(SS_KIND_ALLREDUCE)[algorithm(s)],
         .trace = &s->trace,
         .name = comm->name,

@@ -77,7 +77,9 @@ static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy, bool de
         a = (enum ss_algorithm)(by_rule - 1);
     if (a == SS_TWO_LEVEL && !deep && f->c.kind == SS_KIND_ALLREDUCE)
         a = SS_AUTO;
-    return !lossy && ss_keeps_global(a) ? SS_AUTO : a;
+    const bool runs = lossy || !ss_keeps_global(a);
+
+    return runs && (f->whole || !(SS_WHOLE_ALGORITHMS >> a & 1)) ? a : SS_AUTO;
 }
 
 /* With NODE_AGGREGATION=on, a forced algorithm runs between hosts if it can, and the plan chooses
@@ -137,10 +139,10 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         .by_host = is_by_host(f, lossy),
         .shared = may_share(f, lossy),
         .topk = lossy,
+        .whole = lossy && f->whole,
         .resting = f->state == SS_TOPK_RESTS,
         .k = b->k_max,
-        .values = lossy ? settings->values : SS_VALUES_SAME,
-        .quant = lossy ? settings->quant : SS_VALUES_SAME,
+        .values = lossy ? ss_topk_values(f) : SS_VALUES_SAME,
         .bucket = settings->quant_bucket,
         .learn = true,
         .nnz_sum = b->nnz_sum,

@@ -30,14 +30,17 @@ void ss_claims_book(struct ss_coll *c, const uint32_t *idx, uint64_t first, cons
 
 void ss_claims_round_own(struct ss_coll *c, struct ss_out *o)
 {
-    if (o->nnz > 0 && c->rounding.values != SS_VALUES_SAME)
-        ss_out_round(o, &c->rounding,
-                     ss_at(c->claims.own_error, (size_t)(o->idx - c->own.idx), c->x.esize));
+    if (o->nnz == 0 || c->rounding.values == SS_VALUES_SAME)
+        return;
+    ss_out_round(o, &c->rounding,
+                 c->claims.own_error
+                     ? ss_at(c->claims.own_error, (size_t)(o->idx - c->own.idx), c->x.esize)
+                     : NULL);
 }
 
 void ss_claims_round_part(struct ss_coll *c, struct ss_out *o)
 {
-    const struct ss_rounding *how = o->dense ? &c->rounding_dense : &c->rounding;
+    const struct ss_rounding *how = &c->rounding;
     struct ss_buf *error = &c->x.work->part_error;
 
     if (c->x.failed < 0 || o->nnz == 0 || how->values == SS_VALUES_SAME)

@@ -51,6 +51,16 @@ struct ss_voted {
     enum ss_algorithm between; /* two_level: algorithm between hosts */
 };
 
+/* A whole call: every element of input + residual is sent in few bits. */
+struct ss_whole {
+    enum ss_values values;
+    const unsigned char *in; /* element `first` of the index space */
+    unsigned char *residual; /* the same element */
+    uint64_t first;
+    double square;    /* upper bound of the residual's square after the call */
+    const void *sent; /* what ss_quantized_return needs; NULL: nothing was sent */
+};
+
 struct ss_coll {
     struct ss_exchange x;
     enum ss_kind kind;
@@ -82,11 +92,11 @@ struct ss_coll {
     } oktopk;
 
     struct ss_fill fill;
-    uint64_t result_nnz;               /* entries of the result, 0: not known */
-    bool dense_seen;                   /* dense chunks came, so that result_nnz is too small */
-    struct ss_rounding rounding;       /* rounding of streams; SS_VALUES_SAME: none */
-    struct ss_rounding rounding_dense; /* rounding in dsar's dense phase */
+    uint64_t result_nnz;         /* entries of the result, 0: not known */
+    bool dense_seen;             /* dense chunks came, so that result_nnz is too small */
+    struct ss_rounding rounding; /* of streams, and of dsar's dense phase */
     struct ss_claims claims;
+    struct ss_whole whole;
     void *state; /* state of the algorithm that runs */
 };
 
@@ -144,9 +154,14 @@ void ss_claims_book(struct ss_coll *c, const uint32_t *idx, uint64_t first, cons
                     size_t count);
 /* Acts like ss_out_round, for slices of the own stream. */
 void ss_claims_round_own(struct ss_coll *c, struct ss_out *o);
-/* Rounds a reduced part that this rank sends to all: by `rounding`, or by `rounding_dense` if `o`
- * is a dense range. Books the errors in work.part_error, which it makes room for. */
+/* Rounds a reduced part that this rank sends to all. Books the errors in work.part_error, which it
+ * makes room for. */
 void ss_claims_round_part(struct ss_coll *c, struct ss_out *o);
+
+/* core/coll/quantized.c: gives what a failed call has sent back to the residual, which becomes
+ * input
+ * + residual. c->whole.sent is not NULL. */
+void ss_quantized_return(struct ss_coll *c);
 
 /* ---- building blocks of algorithms: each has its own state, zero at first ---- */
 

@@ -19,26 +19,20 @@ static int step(struct ss_coll *c)
 
 /* ---- the definition ---- */
 
-/* Returns the coding of dsar's dense elements. */
-static enum ss_values dense_values(const struct ss_shape *s)
-{
-    return s->quant != SS_VALUES_SAME ? s->quant : s->values;
-}
-
 static struct ss_estimate cost_dsar(const struct ss_shape *s, const struct ss_history *h)
 {
     struct ss_estimate e = ss_cost_split(s);
     int others = s->size - 1;
     double part_n = (double)s->n / s->size;
     double elements = others * part_n;
-    double bytes = elements * ss_values_bytes(s->type, dense_values(s), s->bucket);
+    double bytes = elements * ss_values_bytes(s->type, s->values, s->bucket);
 
     (void)h;
     e.bytes += bytes;
     e.wire += ss_cost_fan(s, others) + s->beta * bytes;
     e.serial += ss_cost_cross(s, part_n * (double)ss_type_size(s->type));
     e.overlap = (2 * s->fill + s->backend.cross) * elements * (double)ss_type_size(s->type) +
-                ss_cost_rounding(s, dense_values(s), part_n, elements);
+                ss_cost_rounding(s, s->values, part_n, elements);
     return e;
 }
 
@@ -47,7 +41,7 @@ static double memory(const struct ss_shape *s)
     double entry = 4 + (double)ss_type_size(s->type), part = (double)s->n / s->size + 16;
 
     return ss_memory_own(s) + ss_memory_sent(s) + 1.1 * part * entry +
-           ss_memory_claims(s, dense_values(s), part, false);
+           ss_memory_claims(s, s->values, part, false);
 }
 
 const struct ss_algorithm_def ss_algorithm_dsar = {

@@ -119,7 +119,7 @@ static void chunk_range(const struct ss_chunk *chunk, uint64_t *lo, uint64_t *hi
     if (chunk->coded) {
         *lo = chunk->coded->first;
         *hi = (uint64_t)chunk->coded->last + 1;
-    } else if (chunk->rep == SS_REP_DENSE) {
+    } else if (!chunk->idx) {
         *lo = chunk->first;
         *hi = *lo + chunk->nnz;
     } else {

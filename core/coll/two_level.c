@@ -128,6 +128,7 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->out = ss_out_at(c, lo);
     c->x.n = c->out_n = slice_n;
     c->voted = voted_between(c, s, slice_n);
+    c->whole.first -= lo; /* the elements of the slice are numbered from 0 */
     c->state = s->between;
     c->bounds = s->bounds;
     if (s->cuts && s->parts)
@@ -137,6 +138,7 @@ static int act_between(struct ss_coll *c, struct state *s)
     c->bounds = NULL;
     c->part_most = 0;
     c->state = s;
+    c->whole.first += lo;
     c->voted = voted;
     c->x.n = c->out_n = n;
     c->out = out;
@@ -154,11 +156,15 @@ static int act_between(struct ss_coll *c, struct state *s)
  * each of its slices, `own` elements together, and the entries that gtopk cuts. */
 static size_t errors_most(const struct ss_coll *c, uint64_t own)
 {
-    const bool rounds =
-        c->rounding.values != SS_VALUES_SAME || c->rounding_dense.values != SS_VALUES_SAME;
+    const bool rounds = c->rounding.values != SS_VALUES_SAME;
     const size_t cut = c->voted.between == SS_GTOPK ? 2 * (c->own.nnz + (size_t)c->voted.k_max) : 0;
 
     return (rounds ? (size_t)own : 0) + cut;
+}
+
+static bool is_whole(const struct ss_coll *c)
+{
+    return c->whole.in != NULL;
 }
 
 /* Makes room for this rank's slices and for the borders of all, which it computes. */
@@ -183,6 +189,8 @@ static int reserve(struct ss_coll *c, struct state *s)
     if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem,
                              ss_arena_bound(c->x.type, own) + headers) != SS_OK)
         return SS_ERR_MEMORY;
+    if (is_whole(c))
+        return SS_OK;
     s->errors_room = c->by_host ? errors_most(c, own) : 0;
     if (ss_buf_reserve_voted(&c->x.work->slice_errors, c->x.mem,
                              s->errors_room * (sizeof(uint32_t) + c->x.esize)) != SS_OK)
@@ -266,10 +274,11 @@ static void next_slice(struct ss_coll *c, struct state *s)
         return;
     }
     ss_subset_of_host(&s->group, c->x.t, c->layout);
-    c->rounding = c->rounding_dense = (struct ss_rounding){.values = SS_VALUES_SAME};
+    c->rounding = (struct ss_rounding){.values = SS_VALUES_SAME};
     const uint64_t lo = own_first(c, s);
-    extract(c, s, lo, slice_first(c, s, s->end), lo);
     s->stage = COLLECTED;
+    if (!is_whole(c))
+        extract(c, s, lo, slice_first(c, s, s->end), lo);
 }
 
 /* Hands the claims in the slice over to the algorithm between hosts, and clears the result. */
@@ -346,7 +355,8 @@ static int start_gather(struct ss_coll *c, void *state)
 {
     struct state *s = c->state;
     const uint64_t n = ss_coll_part(c, s->group.t.rank + 1) - ss_coll_part(c, s->group.t.rank);
-    const bool dense = s->seen.nnz > ss_plan_delta(n, c->x.type) || s->seen.stored < s->seen.nnz;
+    const bool dense =
+        is_whole(c) || s->seen.nnz > ss_plan_delta(n, c->x.type) || s->seen.stored < s->seen.nnz;
 
     (void)state;
     c->result_nnz = dense ? s->seen.nnz : 0;
@@ -409,7 +419,7 @@ static int step_stage(struct ss_coll *c, struct state *s)
         next_slice(c, s);
         return SS_OK;
     case COLLECTED:
-        return is_extracted(c, s) ? act_inside(c, s, start_gather) : SS_PENDING;
+        return is_whole(c) || is_extracted(c, s) ? act_inside(c, s, start_gather) : SS_PENDING;
     default:
         if (act_inside(c, s, step_gather) == SS_PENDING || ss_sends_reap(&c->x) == SS_PENDING)
             return SS_PENDING;

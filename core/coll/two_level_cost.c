@@ -46,7 +46,7 @@ bool ss_two_level_takes(const struct ss_shape *s, enum ss_algorithm a)
     const struct ss_algorithm_def *def = ss_algorithms(SS_KIND_ALLREDUCE)[a];
     const struct ss_layout *l = s->layout;
 
-    if (!def || def->deep || !def->step)
+    if (!def || def->deep || !def->step || def->whole != s->whole)
         return false;
     return !def->global || (s->by_host && ss_layout_most_slices(l, ss_layout_slices(l, s->n)) == 1);
 }
@@ -83,7 +83,7 @@ static struct ss_estimate cheapest(const struct ss_shape *s, const struct ss_sha
 
 enum ss_algorithm ss_two_level_between(const struct ss_shape *s, const struct ss_history *h)
 {
-    enum ss_algorithm which = SS_SPLIT_ALLGATHER;
+    enum ss_algorithm which = s->whole ? SS_QUANTIZED : SS_SPLIT_ALLGATHER;
     struct ss_history past;
 
     if (s->layout) {
@@ -135,6 +135,14 @@ struct ss_estimate ss_two_level_cost(const struct ss_shape *s, const struct ss_h
     inside.alpha = s->alpha_inside;
     inside.beta = s->beta_inside;
     in = cost_reduce_inside(s, &inside);
+    if (s->whole) { /* slices return dense */
+        const double slice = (double)b.n * (double)ss_type_size(s->type);
+        e.inside = in.bytes + (l->most - 1) * slice;
+        e.wire += in.wire + ss_cost_fan(&inside, l->most - 1);
+        e.serial += in.serial + 2 * s->fill * (slices - 1) * slice;
+        e.bytes += e.inside;
+        return e;
+    }
     e.wire += in.wire + ss_cost_fan(&inside, l->most - 1) + inside.beta * bytes;
     e.overlap += ss_cost_take(s, whole, l->most);
     e.serial += in.serial + ss_cost_compact(s, (double)b.nnz_max, (double)b.n) +
@@ -165,9 +173,11 @@ double ss_two_level_memory(const struct ss_shape *s)
 
     for (int a = SS_AUTO + 1; a < SS_DENSE; a++)
         most = ss_max(most, memory_between(s, (enum ss_algorithm)a));
+    if (s->whole)
+        return 65536 + most + 1.1 * (double)s->n * (double)ss_type_size(s->type);
     /* a rank of a small host owns several slices */
     double own = ss_min((double)s->nnz_sum, (double)s->n);
-    if (s->by_host && (s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME)) /* errors */
+    if (s->by_host && s->values != SS_VALUES_SAME) /* errors */
         own += (double)s->n;
     if (is_candidate(s, SS_GTOPK)) /* entries that it cuts */
         own += 2 * ((double)s->nnz_max + (double)s->k);

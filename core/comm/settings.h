@@ -29,9 +29,7 @@ struct ss_settings {
     uint64_t k, bucket;    /* the k largest of each `bucket` elements (SparCML section 8.3) */
     uint64_t warmup_steps; /* calls of a tensor over which its density falls to `density` */
     struct ss_tensor_settings tensors;
-    enum ss_values values;       /* of streams (VALUE_TYPE) */
-    enum ss_values quant;        /* of dsar's dense phase (QUANT_BITS), SS_VALUES_SAME: as values */
-    bool quant_feedback;         /* nearest, errors into the residual; else stochastic */
+    unsigned value_type;         /* an enum ss_values, or one of SS_QSGD_LIST */
     uint32_t quant_bucket;       /* values of one scale */
     uint64_t repartition_period; /* oktopk calls of a tensor between two partitions */
     enum ss_guard guard;

@@ -17,8 +17,7 @@ void ss_topk_to_backend(struct ss_feedback *f, size_t room)
     f->host_own = c->own;
     c->own_parts = NULL;
     if (!f->in_backend || ss_buf_reserve(survey, x->mem, bytes) != SS_OK ||
-        !ss_held_reserve(held, x->backend, room, x->esize,
-                         f->comm->settings->values != SS_VALUES_SAME))
+        !ss_held_reserve(held, x->backend, room, x->esize, ss_topk_values(f) != SS_VALUES_SAME))
         return;
     memset(survey->data, 0, bytes);
     c->own_parts = survey->data;
@@ -60,8 +59,8 @@ bool ss_topk_fetch(struct ss_feedback *f, bool in_backend)
     const struct ss_stream there = c->own;
 
     /* The backend's kernels round values to these types alone. */
-    const enum ss_values values = f->comm->settings->values;
-    in_backend = in_backend &&
+    const enum ss_values values = ss_topk_values(f);
+    in_backend = in_backend && !ss_topk_random(f) &&
                  (values == SS_VALUES_SAME || values == SS_VALUES_BF16 || values == SS_VALUES_Q8);
     if (!there.in_backend || in_backend)
         return false;

@@ -82,8 +82,10 @@ struct ss_feedback {
     struct ss_tensor_found found;
     struct ss_tensor *tensor; /* between start and end */
     enum ss_topk_state state; /* as far as this rank knows; ss_topk_move alone changes it */
-    bool in_backend;          /* claims may stay in their backend; host_own: room on the host */
+    bool
+        in_backend; /* claims may stay in their backend; `host_own` has room for them on the host */
     struct ss_stream host_own;
+    bool whole;          /* every element is sent in few bits (core/feedback/whole.c) */
     bool reevaluate;     /* too few entries were claimed: asks for a new threshold */
     uint64_t topk_calls; /* registered calls of the tensor before this one */
     size_t select_stop;
@@ -147,6 +149,9 @@ void ss_topk_planned(struct ss_feedback *f, bool dense);
 size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket);
 /* Returns the share of the elements to claim from every *bucket elements; 0: from all together. */
 double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket);
+/* Return the coding of the tensor's values, and whether they are rounded at random. */
+enum ss_values ss_topk_values(const struct ss_feedback *f);
+bool ss_topk_random(const struct ss_feedback *f);
 /* Returns the most elements from which a rank claims. */
 double ss_topk_elements(const struct ss_feedback *f);
 /* Returns the number of ranks among which an element's entries are summed: all, or one per host. */
@@ -183,6 +188,16 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran);
 void ss_topk_not_finite(struct ss_feedback *f);
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
+
+/* core/feedback/whole.c: the part of top-k where every element is sent in few bits. */
+/* Returns true if the call is a whole one, by what is equal on all ranks but for the backend. */
+bool ss_whole_due(const struct ss_feedback *f);
+/* Act like ss_topk_select and ss_topk_selected. */
+int ss_whole_look(struct ss_feedback *f);
+void ss_whole_looked(struct ss_feedback *f);
+/* Sets c->whole, before the first step of an algorithm. */
+void ss_whole_start(struct ss_feedback *f);
+void ss_whole_fail(struct ss_feedback *f); /* as ss_topk_fail */
 
 /* core/feedback/host_sum.c: a tensor with one residual per host (struct ss_residual_range). Once
  * the ranks have voted that the call is lossy, the ranks of a host sum their inputs, each rank its
@@ -226,6 +241,9 @@ int ss_keep_step(struct ss_feedback *f);
 void ss_look_start(struct ss_feedback *f);
 void ss_look_on(struct ss_feedback *f);
 void ss_look_forget(struct ss_feedback *f);
+/* Returns true if input + residual is finite by their norms, that of the input squared: no element
+ * is larger. */
+bool ss_look_is_finite(const struct ss_feedback *f, double input);
 
 /* core/feedback/dense_join.c. Frees a residual that is zero, unless the tensor is still
  * registered. */

@@ -28,6 +28,8 @@ uint64_t ss_keep_code(const struct ss_feedback *f)
 {
     if (!f->tensor || f->tensor->state != SS_TENSOR_REGISTERED)
         return 0;
+    if (f->whole)
+        return UINT64_MAX - 2 - f->tensor->range.by_host;
     if (f->tensor->range.by_host) /* also while it rests: the plan is another */
         return UINT64_MAX - 1;
     if (!ss_topk_claims(f)) /* a rule that keeps all */

@@ -47,11 +47,10 @@ void ss_look_forget(struct ss_feedback *f)
     f->looked.not_finite = 0;
 }
 
-/* Judges by the norms: no element of input or residual is larger than its norm. */
-static bool sum_is_finite(const struct ss_feedback *f)
+bool ss_look_is_finite(const struct ss_feedback *f, double input)
 {
     double most = f->c.x.type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
-    double input = f->looked.input_square, kept = ss_residual_square(f->tensor);
+    double kept = ss_residual_square(f->tensor);
 
     if (!(input < DBL_MAX && kept < DBL_MAX)) /* NaN, too */
         return false;
@@ -96,6 +95,6 @@ void ss_look_on(struct ss_feedback *f)
     if (!l->checks)
         return;
     f->input_square = l->input_square;
-    if (!sum_is_finite(f))
+    if (!ss_look_is_finite(f, l->input_square))
         count_not_finite(f);
 }

@@ -116,6 +116,7 @@ void ss_topk_start(struct ss_feedback *f)
     if (!ss_tensor_lossy(t) || f->keep.count >= f->c.x.n || !ss_topk_move(&f->state, SS_ON_LOSSY))
         return;
     f->topk_calls = t->registered_calls - 1;
+    f->whole = ss_whole_due(f);
     if (must_be_sparse(f))
         t->rest = SS_AWAKE;
     if (t->rest != SS_AWAKE)
@@ -144,6 +145,24 @@ double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket)
         return rule->density;
     *bucket = s->bucket;
     return s->bucket > 0 ? (double)s->k / (double)s->bucket : s->density;
+}
+
+/* Returns the VALUE_TYPE of the tensor. */
+static unsigned value_type(const struct ss_feedback *f)
+{
+    const struct ss_rule *rule = f->tensor ? f->tensor->rule : NULL;
+
+    return rule && rule->has_values ? rule->value_type : f->comm->settings->value_type;
+}
+
+enum ss_values ss_topk_values(const struct ss_feedback *f)
+{
+    return ss_values_of(value_type(f));
+}
+
+bool ss_topk_random(const struct ss_feedback *f)
+{
+    return ss_rounds_at_random(value_type(f));
 }
 
 size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket)
@@ -204,6 +223,12 @@ int ss_topk_select(struct ss_feedback *f)
     const void *g = f->select_in;
     void *r = ss_residual_at(t, first);
 
+    if (f->whole) {
+        const int status = ss_whole_look(f);
+        if (status == SS_OK)
+            guard(f);
+        return status;
+    }
     f->k = wanted_of_all(f, k, bucket);
     size_t room = bucket > 0 ? f->k : ss_claim_limit(k);
     struct ss_backend_need need = {.n = n, .entries = room, .k = k, .bucket = (size_t)bucket};
@@ -231,6 +256,10 @@ void ss_topk_selected(struct ss_feedback *f)
     size_t claimed = f->seen.claimed, not_finite = f->seen.not_finite;
 
     ss_topk_move(&f->state, SS_ON_CLAIMED);
+    if (f->whole) {
+        ss_whole_looked(f);
+        return;
+    }
     f->select_stop = f->seen.stop;
     f->input_square = f->seen.input_square;
     if (!c->own.in_backend)
@@ -245,7 +274,8 @@ void ss_topk_selected(struct ss_feedback *f)
 
 void ss_topk_lost(struct ss_feedback *f)
 {
-    f->tensor->threshold = f->threshold_before;
+    if (!f->whole)
+        f->tensor->threshold = f->threshold_before;
     f->reevaluate = false;
 }
 
@@ -395,17 +425,19 @@ void ss_topk_prepare(struct ss_feedback *f, bool global)
 
     if (!ss_topk_claims(f))
         return;
-    c->rounding = (struct ss_rounding){.values = s->values, .bucket = s->quant_bucket};
-    c->rounding_dense = c->rounding;
-    if (s->quant != SS_VALUES_SAME) {
-        c->rounding_dense.values = s->quant;
-        c->rounding_dense.stochastic = !s->quant_feedback;
-        c->rounding_dense.seed = seed_of(f);
+    if (f->whole) {
+        ss_whole_start(f);
+        return;
     }
-    if (s->values != SS_VALUES_SAME && c->own.in_backend) {
+    c->rounding = (struct ss_rounding){.values = ss_topk_values(f),
+                                       .bucket = s->quant_bucket,
+                                       .stochastic = ss_topk_random(f),
+                                       .seed = seed_of(f)};
+    const bool keeps = c->rounding.values != SS_VALUES_SAME && !c->rounding.stochastic;
+    if (keeps && c->own.in_backend) {
         c->claims.own_error = w->held[0].error.data;
         x->backend->ops->clear(x->backend, x->type, c->claims.own_error, entries);
-    } else if (s->values != SS_VALUES_SAME) {
+    } else if (keeps) {
         if (ss_buf_reserve_voted(&w->own_error, f->comm->mem, entries * x->esize) != SS_OK) {
             ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
             c->rounding.values = SS_VALUES_SAME;
@@ -458,7 +490,7 @@ void ss_topk_commit(struct ss_feedback *f)
 {
     if (!ss_topk_move(&f->state, SS_ON_COMMIT))
         return;
-    ss_residual_claimed(f->tensor, f->sum_square);
+    ss_residual_claimed(f->tensor, f->whole ? f->c.whole.square : f->sum_square);
     add_errors(f);
     if (f->c.claims.in_global)
         return_claims(f);
@@ -469,7 +501,7 @@ void ss_topk_undo(struct ss_feedback *f)
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
 
-    if (!ss_topk_move(&f->state, SS_ON_RETURN))
+    if (!ss_topk_move(&f->state, SS_ON_RETURN) || f->whole)
         return;
     x->backend->ops->undo(x->backend, x->type, f->select_in,
                           ss_residual_at(f->tensor, f->select_first), f->select_stop,
@@ -483,6 +515,10 @@ void ss_topk_fail(struct ss_feedback *f)
 
     if (!ss_topk_move(&f->state, SS_ON_RETURN))
         return;
+    if (f->whole) {
+        ss_whole_fail(f);
+        return;
+    }
     ss_residual_add(f->tensor, c->own.idx, c->own.val, c->own.nnz);
     if (c->claims.own_error)
         ss_residual_add(f->tensor, c->own.idx, c->claims.own_error, c->own.nnz);
@@ -518,7 +554,7 @@ static void note_point(struct ss_feedback *f)
     const ss_magnitude least = t->threshold.magnitude;
     ss_series_add(series, &(struct ss_series_point){
                               .call = (double)t->calls,
-                              .density = (double)f->c.own.nnz / held(t),
+                              .density = f->whole ? 1 : (double)f->c.own.nnz / held(t),
                               .threshold = least > 0 ? ss_magnitude_value(t->type, least) : NAN,
                               .residual = ss_root(ss_residual_square(t)),
                               .input = ss_root(f->input_square),
@@ -540,9 +576,9 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
         if (t->lossy_since == 0)
             t->lossy_since = t->calls;
         const double n = held(t);
-        t->stats.density_sum += (double)c->own.nnz / n;
+        t->stats.density_sum += f->whole ? 1 : (double)c->own.nnz / n;
         t->stats.asked_sum += (double)f->k / n;
-        t->stats.off_sum += off(c->own.nnz, f->k);
+        t->stats.off_sum += f->whole ? 0 : off(c->own.nnz, f->k);
         if (ss_topk_global(f, ran)) {
             t->stats.global_calls++;
             t->stats.global_off_sum += off(c->result_nnz, global_asked(f));

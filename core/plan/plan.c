@@ -55,7 +55,7 @@ static double total(const struct ss_shape *s, const struct ss_estimate *e, enum 
 {
     double n = (double)s->n, share = n / s->size;
     double scanned = s->kind == SS_KIND_ALLGATHER ? share : n;
-    double cleared = s->kind == SS_KIND_REDUCE_SCATTER ? share : n;
+    double cleared = s->whole ? 0 : s->kind == SS_KIND_REDUCE_SCATTER ? share : n;
 
     if (a == SS_DENSE)
         return e->wire + e->serial;
@@ -102,8 +102,8 @@ bool ss_plan_predict(const struct ss_shape *s, const struct ss_history *h, struc
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
         enum ss_algorithm algorithm = (enum ss_algorithm)a;
         const struct ss_algorithm_def *def = s->algorithms[a];
-        if (!def || (def->global && !s->topk) || (def->deep && !s->deep) ||
-            (s->aggregated && !def->deep && a != SS_DENSE)) {
+        if (!def || (def->global && !s->topk) || (def->step && def->whole != s->whole) ||
+            (def->deep && !s->deep) || (s->aggregated && !def->deep && a != SS_DENSE)) {
             plan->seconds[a] = -1;
             continue;
         }

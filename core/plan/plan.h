@@ -36,10 +36,10 @@ struct ss_shape {
     enum ss_type type;
     enum ss_coding coding;
     enum ss_algorithm forced; /* SS_AUTO: choose */
+    bool whole;               /* every element is sent in few bits: only such algorithms run */
     bool topk;                /* the own stream is claimed: oktopk and gtopk can run */
     bool resting;             /* the tensor rests: this call is dense, the plan is for the next */
-    enum ss_values values;    /* coding of the values of streams */
-    enum ss_values quant;     /* coding of dsar's dense elements */
+    enum ss_values values;    /* coding of values */
     uint32_t bucket;          /* values per scale */
     bool learn;               /* correct predictions by the lane's measurements */
     uint64_t nnz_sum, nnz_max, part_max, memory_min;
@@ -78,8 +78,9 @@ struct ss_algorithm_def {
     /* if values are not rounded, an element of the result has the same bits for any n and any other
      * elements */
     bool elementwise;
-    bool in_backend; /* the own stream may stay in the backend and be encoded there */
+    bool in_backend; /* the own stream may be in the backend and be encoded there */
     bool deep;       /* acts on two levels (struct ss_shape, deep) */
+    bool whole;      /* sends every element of whole calls in few bits, and runs in no other call */
     struct ss_estimate (*cost)(const struct ss_shape *shape, const struct ss_history *history);
     /* Returns the most work space of any rank in bytes. */
     double (*memory)(const struct ss_shape *shape);

@@ -2,6 +2,8 @@
  * chunk. */
 #include "core/stream/in.h"
 
+#include "core/compute/quantize.h"
+
 static int window_of(const struct ss_exchange *x)
 {
     return x->t->size < SS_RECV_WINDOW ? x->t->size : SS_RECV_WINDOW;
@@ -12,7 +14,8 @@ static size_t message_bound(const struct ss_exchange *x)
 {
     uint32_t entries = x->n < SS_CHUNK_ENTRIES ? (uint32_t)x->n : SS_CHUNK_ENTRIES;
 
-    return (ss_wire_bound(x->type, entries) + 63) / 64 * 64;
+    /* a short quantized message has a whole bucket */
+    return (ss_wire_bound(x->type, entries) + 4 * SS_QUANT_BUCKET + 63) / 64 * 64;
 }
 
 /* Removes a stream from the open ones, which ss_exchange_cancel cancels. */
@@ -139,7 +142,7 @@ static uint32_t last_index(const struct ss_chunk *chunk)
 {
     if (chunk->coded)
         return chunk->coded->last;
-    return chunk->rep == SS_REP_DENSE ? chunk->first + chunk->nnz - 1 : chunk->idx[chunk->nnz - 1];
+    return chunk->idx ? chunk->idx[chunk->nnz - 1] : chunk->first + chunk->nnz - 1;
 }
 
 /* Returns true if a received value is not finite. Inputs that are not finite make a call native, so
@@ -150,6 +153,8 @@ static bool is_not_finite(const struct ss_exchange *x, const struct ss_chunk *ch
 
     if (!ss_type_is_float(x->type) || chunk->coded || chunk->nnz == 0)
         return false;
+    if (chunk->rep == SS_REP_QUANTIZED)
+        return !ss_quantized_finite(x->type, chunk->values, chunk->val, chunk->nnz);
     ss_kernels()->scan(x->type, SS_SUM, chunk->val, chunk->nnz, 0, NULL, NULL, 0, &seen);
     return seen.not_finite;
 }

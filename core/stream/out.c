@@ -1,6 +1,8 @@
 /* Cuts streams into chunks, encodes each chunk once, and sends it to one rank or several. */
 #include "core/stream/out.h"
 
+#include "core/compute/quantize.h"
+
 size_t ss_arena_bound(enum ss_type type, uint64_t entries)
 {
     return (size_t)(entries / SS_CHUNK_ENTRIES) * (ss_wire_bound(type, SS_CHUNK_ENTRIES) + 64) +
@@ -74,11 +76,44 @@ void ss_out_elements(struct ss_out *o, void *val, bool dense_in_backend, uint64_
     out_start(o, phase, round, dst, ndst);
 }
 
+void ss_out_quantize(struct ss_out *o, enum ss_values values, const void *joined, void *residual,
+                     double *square)
+{
+    o->values = values;
+    o->joined = joined;
+    o->residual = residual;
+    o->square = square;
+}
+
+size_t ss_arena_quantized(enum ss_values values, uint64_t n)
+{
+    const size_t head = SS_WIRE_HEADER + 2 * 64; /* the codes' own head, and the next multiple */
+
+    return (size_t)(n / SS_CHUNK_QUANTIZED) *
+               (ss_quantized_bytes(values, SS_CHUNK_QUANTIZED) + head) +
+           ss_quantized_bytes(values, (size_t)(n % SS_CHUNK_QUANTIZED)) + head;
+}
+
 static uint32_t next_entries(const struct ss_out *o)
 {
-    size_t left = o->nnz - o->pos;
+    const size_t left = o->nnz - o->pos;
+    const uint32_t most = o->values != SS_VALUES_SAME ? SS_CHUNK_QUANTIZED : SS_CHUNK_ENTRIES;
 
-    return left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
+    return left < most ? (uint32_t)left : most;
+}
+
+/* Quantizes elements into msg. Returns the length of the message. */
+static size_t quantize(struct ss_exchange *x, struct ss_out *o, const struct ss_wire_key *key,
+                       void *msg, uint32_t n, bool last)
+{
+    const struct ss_quantizers *q = ss_quantizers();
+    const size_t at = o->pos * x->esize;
+    unsigned char *r = o->residual + at;
+    void *to = ss_wire_codes(msg);
+
+    *o->square += o->joined ? q->join(x->type, o->values, o->joined + at, r, n, to)
+                            : q->round(x->type, o->values, o->val + at, r, n, to);
+    return ss_wire_finish_quantized(msg, key, o->values, o->first + (uint32_t)o->pos, n, last);
 }
 
 /* Returns true if the host has the elements of the next chunk. */
@@ -118,7 +153,9 @@ static int encode_next(struct ss_exchange *x, struct ss_out *o)
 
     if (o->pos == 0)
         o->stored = x->arena_used;
-    if (o->dense)
+    if (o->values != SS_VALUES_SAME)
+        o->len = quantize(x, o, &key, msg, entries, last);
+    else if (o->dense)
         o->len =
             ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries, last, round);
     else

@@ -10,6 +10,12 @@
  * ranks at once, the slots would fill with messages to ranks that do not receive yet. */
 struct ss_out {
     bool dense;
+    /* dense: elements are quantized to `values`: joined + residual, or, if joined is NULL, val,
+     * which is rounded. The errors stay in the residual; their squares are added to *square. */
+    enum ss_values values; /* SS_VALUES_SAME: not */
+    const unsigned char *joined;
+    unsigned char *residual;
+    double *square;
     bool dense_in_backend; /* dense: val is in the backend */
     bool in_backend;       /* sparse: idx, val and error are in the backend, which encodes them */
     bool asked;            /* the backend is encoding */
@@ -62,6 +68,12 @@ void ss_out_encode_parts(struct ss_exchange *x, const struct ss_stream *s,
  * backend. */
 void ss_out_elements(struct ss_out *o, void *val, bool dense_in_backend, uint64_t first, uint64_t n,
                      enum ss_phase phase, unsigned round, int dst, int ndst);
+
+/* Quantizes the elements of `o`, just started, on the host (core/compute/quantize.h). */
+void ss_out_quantize(struct ss_out *o, enum ss_values values, const void *joined, void *residual,
+                     double *square);
+/* Returns the most bytes of the arena that n quantized elements take. */
+size_t ss_arena_quantized(enum ss_values values, uint64_t n);
 
 /* Rounds values of `o`, just started, in place while they are encoded. Writes the rounding errors
  * to `error` (parallel to the values, or NULL). Does nothing if `how` is SS_VALUES_SAME. */

@@ -229,6 +229,19 @@ static void read_k(struct parser *p, struct ss_rule *r, struct span value)
         complain(p, value.at, "a rule takes density or k, not both");
 }
 
+static void read_values(struct parser *p, struct ss_rule *r, struct span value)
+{
+    for (unsigned v = 0; v < SS_VALUE_CHOICES; v++)
+        if (is(value, ss_value_type_name(v))) {
+            r->has_values = true;
+            r->value_type = v;
+            return;
+        }
+#define WORD(id, word) ", " #word
+    complain(p, value.at, "values takes one of %s", (SS_VALUES_LIST(WORD) SS_QSGD_LIST(WORD)) + 2);
+#undef WORD
+}
+
 static void read_algorithm(struct parser *p, struct ss_rule *r, struct span value)
 {
     char names[256] = "";
@@ -276,11 +289,8 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
     static const struct {
         const char *name;
         void (*read)(struct parser *p, struct ss_rule *r, struct span value);
-    } settings[] = {{"density", read_density},
-                    {"k", read_k},
-                    {"algorithm", read_algorithm},
-                    {"keep", read_keep},
-                    {"calls", read_calls}};
+    } settings[] = {{"density", read_density},     {"k", read_k},       {"values", read_values},
+                    {"algorithm", read_algorithm}, {"keep", read_keep}, {"calls", read_calls}};
     const char *equals = memchr(s.at, '=', s.length);
     struct span key = {s.at, equals ? (size_t)(equals - s.at) : s.length};
 
@@ -300,7 +310,8 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
             return;
         }
     complain(p, s.at,
-             "'%.*s' is no setting: allowed are density=D, k=K/B, algorithm=NAME, keep=first:N, "
+             "'%.*s' is no setting: allowed are density=D, k=K/B, values=TYPE, algorithm=NAME, "
+             "keep=first:N, "
              "keep=last:N, calls=N and node, each after ':'",
              shown(s), s.at);
 }

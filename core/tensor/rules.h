@@ -34,6 +34,8 @@ struct ss_rule {
     double density; /* 0 < density <= 1, 0 = not given */
     uint64_t k;     /* k largest of each `bucket` elements, 0 = not given */
     uint64_t bucket;
+    bool has_values;
+    unsigned value_type; /* as VALUE_TYPE */
     bool has_algorithm;
     enum ss_algorithm algorithm;
     enum ss_keep keep; /* the first or last keep_count elements are sent exactly */

@@ -14,13 +14,6 @@ enum { BLOCK = 64, LANES = 8 };
 
 #define BF16_MOST 0x1.fep127f
 
-const char *ss_values_name(enum ss_values values)
-{
-#define WORD(id, word) #word,
-    static const char *const names[SS_VALUE_TYPES] = {SS_VALUES_LIST(WORD)};
-    return names[values];
-}
-
 static int levels_of(enum ss_values values)
 {
     return (1 << (ss_values_width(values) - 1)) - 1;

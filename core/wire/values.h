@@ -1,4 +1,4 @@
-/* Values in fewer bits (VALUE_TYPE, QUANT_BITS). A bucket of consecutive values becomes a scale and
+/* Values in fewer bits (VALUE_TYPE). A bucket of consecutive values becomes a scale and
  * small integers c, L = 2^(b-1) - 1 levels for b bits.
  *
  * - Nearest: scale is the largest magnitude of the bucket. A value becomes the nearest scale * c /
@@ -22,8 +22,6 @@
 #define CORE_WIRE_VALUES_H
 
 #include "core/base/types.h"
-
-const char *ss_values_name(enum ss_values values);
 
 /* A rounding of values. */
 struct ss_rounding {

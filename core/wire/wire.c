@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/compute/quantize.h"
 #include "core/wire/packed.h"
 #include "core/wire/value_buckets.h"
 
@@ -196,6 +197,29 @@ size_t ss_wire_encode_dense(void *msg, const struct ss_wire_key *key, uint32_t f
                          n > 0 ? rounding : NULL);
 }
 
+void *ss_wire_codes(void *msg)
+{
+    return (uint8_t *)msg + SS_WIRE_HEADER + DENSE_HEAD;
+}
+
+const void *ss_wire_codes_of(const void *msg)
+{
+    return (const uint8_t *)msg + SS_WIRE_HEADER + DENSE_HEAD;
+}
+
+size_t ss_wire_finish_quantized(void *msg, const struct ss_wire_key *key, enum ss_values values,
+                                uint32_t first, uint32_t n, bool last)
+{
+    const struct ss_rounding how = {.values = values};
+    const struct ss_wire_rounding rounding = {.how = &how};
+    uint8_t *payload = (uint8_t *)msg + SS_WIRE_HEADER;
+
+    store32(payload, first);
+    store32(payload + 4, 0);
+    return finish_values(msg, key, SS_REP_QUANTIZED, n, DENSE_HEAD + ss_quantized_bytes(values, n),
+                         last, &rounding);
+}
+
 size_t ss_wire_encode_error(void *msg, const struct ss_wire_key *key, int status)
 {
     return finish(msg, key, SS_REP_ERROR, (uint32_t)status, 0, true);
@@ -310,6 +334,20 @@ static int read_dense(const uint8_t *payload, size_t bytes, enum ss_type type,
     return taken > 0 && taken == bytes ? SS_OK : SS_ERR_MESSAGE;
 }
 
+static int read_quantized(const uint8_t *payload, size_t bytes, enum ss_values values,
+                          uint32_t from, uint32_t n, struct ss_chunk *out)
+{
+    if (values == SS_VALUES_SAME || out->nnz > SS_CHUNK_QUANTIZED ||
+        bytes != DENSE_HEAD + ss_quantized_bytes(values, out->nnz) || load32(payload + 4) != 0)
+        return SS_ERR_MESSAGE;
+    out->first = load32(payload);
+    if (out->first < from || out->first > n || out->nnz > n - out->first)
+        return SS_ERR_MESSAGE;
+    out->val = payload + DENSE_HEAD;
+    out->values = values;
+    return SS_OK;
+}
+
 /* Returns true if a chunk may stay encoded. q4 and q2 are rare and always decoded. */
 static bool may_stay_coded(enum ss_values values, const struct ss_wire_scratch *scratch)
 {
@@ -415,13 +453,15 @@ int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, u
         *out = chunk;
         return SS_OK;
     }
-    if (nnz > SS_CHUNK_ENTRIES)
-        return SS_ERR_MESSAGE;
     chunk.nnz = nnz;
     chunk.val = payload;
 
     int status = SS_ERR_MESSAGE;
-    if (chunk.rep == SS_REP_DENSE) {
+    if (chunk.rep == SS_REP_QUANTIZED) {
+        status = read_quantized(payload, bytes, values, from, n, &chunk);
+    } else if (nnz > SS_CHUNK_ENTRIES) {
+        return SS_ERR_MESSAGE;
+    } else if (chunk.rep == SS_REP_DENSE) {
         status = read_dense(payload, bytes, key->type, values, from, n, scratch, &chunk);
     } else if (nnz > 0) {
         status = read_sparse(payload, bytes, key->type, values, from, n, scratch, &chunk);

@@ -20,6 +20,8 @@
  *              and last bit are set)
  *     dense    u32 first, u32 reserved (keeps values aligned), values[nnz]; nnz consecutive elements
  *              from first
+ *     quantized  u32 first, u32 reserved, nnz consecutive elements from first as
+ *              core/compute/quantize.h codes them
  *     error    no payload: the sender failed, nnz is its status
  *
  * If the values are not SS_VALUES_SAME, their coded form (core/wire/values.h) replaces values[nnz];
@@ -41,11 +43,22 @@ enum { SS_WIRE_MAGIC = 0x5a, SS_WIRE_VERSION = 3, SS_WIRE_HEADER = 16, SS_WIRE_P
  * choice forces its form. */
 enum ss_coding { SS_CODING_AUTO, SS_CODING_U32, SS_CODING_PACKED, SS_CODING_BITMAP };
 
-enum ss_rep { SS_REP_U32, SS_REP_PACKED, SS_REP_BITMAP, SS_REP_DENSE, SS_REP_ERROR, SS_REPS };
+enum ss_rep {
+    SS_REP_U32,
+    SS_REP_PACKED,
+    SS_REP_BITMAP,
+    SS_REP_DENSE,
+    SS_REP_ERROR,
+    SS_REP_QUANTIZED,
+    SS_REPS
+};
 
 /* Most entries of a sparse chunk, and most elements of a dense one. The bound lets receives be
  * posted before the length is known. */
 #define SS_CHUNK_ENTRIES 32768u
+
+/* Most elements of a quantized chunk, whole buckets. It is no longer than a sparse chunk. */
+#define SS_CHUNK_QUANTIZED 65536u
 
 /* A packed chunk with runs, not decoded, for a backend that decodes by itself. The decoder has
  * checked everything but the codes: each run must end where the next begins, and the last index
@@ -67,9 +80,10 @@ struct ss_coded {
 struct ss_chunk {
     enum ss_rep rep;
     uint32_t nnz;
-    uint32_t first;      /* dense: index of values[0] */
-    const uint32_t *idx; /* sparse: ascending, all < n; NULL for dense */
-    const void *val;     /* nnz elements, aligned for their type */
+    uint32_t first;        /* dense, quantized: index of the first element */
+    const uint32_t *idx;   /* sparse: ascending, all < n; NULL for dense */
+    const void *val;       /* nnz elements, aligned for their type; quantized: their codes */
+    enum ss_values values; /* quantized: the coding */
     bool last;
     int error;                    /* rep error: status of the sender (< 0) */
     const struct ss_coded *coded; /* if not NULL, the chunk is not decoded: idx and val are unset */
@@ -112,6 +126,14 @@ size_t ss_wire_encode(void *msg, const struct ss_wire_key *key, enum ss_coding c
 size_t ss_wire_encode_dense(void *msg, const struct ss_wire_key *key, uint32_t first,
                             const void *val, uint32_t n, bool last,
                             const struct ss_wire_rounding *rounding);
+
+/* Returns the place of the codes in a quantized message, which has ss_wire_bound bytes. Once the
+ * codes of n (<= SS_CHUNK_QUANTIZED) elements from index `first` are there,
+ * ss_wire_finish_quantized writes the header and returns the length of the message in bytes. */
+void *ss_wire_codes(void *msg);
+const void *ss_wire_codes_of(const void *msg);
+size_t ss_wire_finish_quantized(void *msg, const struct ss_wire_key *key, enum ss_values values,
+                                uint32_t first, uint32_t n, bool last);
 
 /* Writes an error header: 16 bytes, always the last message of a stream. Returns its length. */
 size_t ss_wire_encode_error(void *msg, const struct ss_wire_key *key, int status);

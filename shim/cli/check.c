@@ -446,7 +446,7 @@ static bool asks_for_nonblocking(void)
 
     if (cfg != NULL) {
         const struct cfg_options *o = cfg_options(cfg);
-        asks = o->progress == CFG_PROGRESS_AUTO ? o->mode == CFG_MODE_TOPK && o->include[0] != '\0'
+        asks = o->progress == CFG_PROGRESS_AUTO ? cfg_is_lossy(o) && o->include[0] != '\0'
                                                 : o->progress != CFG_PROGRESS_OFF;
     }
     cfg_free(cfg);

@@ -39,32 +39,18 @@ static uint64_t host_number(void)
 /* Seconds after which a wait inside a call logs a warning; ranks are usually less apart. */
 #define PATIENCE 30.0
 
-static enum ss_values quant_of(enum cfg_quant bits)
-{
-    static const enum ss_values values[] = {
-        [CFG_QUANT_OFF] = SS_VALUES_SAME,
-        [CFG_QUANT_8] = SS_VALUES_Q8,
-        [CFG_QUANT_4] = SS_VALUES_Q4,
-        [CFG_QUANT_2] = SS_VALUES_Q2,
-    };
-
-    return values[bits];
-}
-
 struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_options *options)
 {
     const struct cfg_forced *forced = cfg_forced(cfg);
     const bool learn = options->mode == CFG_MODE_LEARN; /* nothing is served */
 
     return (struct ss_settings){
-        .values = options->value_type,
-        .quant = quant_of(options->quant_bits),
-        .quant_feedback = options->quant_feedback,
+        .value_type = options->value_type,
         .quant_bucket = SS_BUCKET,
         .repartition_period = SS_REPARTITION_PERIOD,
         .guard = options->guard,
         .seed = options->seed,
-        .topk = options->mode == CFG_MODE_TOPK,
+        .topk = cfg_is_lossy(options),
         .density = options->density.density,
         .k = options->density.k,
         .bucket = options->density.bucket,

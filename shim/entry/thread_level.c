@@ -27,7 +27,7 @@ bool shim_asked_for_requests(void)
     if (o->mode == CFG_MODE_LEARN)
         return false;
     if (o->progress == CFG_PROGRESS_AUTO)
-        return o->mode == CFG_MODE_TOPK && o->include && o->include[0];
+        return cfg_is_lossy(o) && o->include && o->include[0];
     return o->progress != CFG_PROGRESS_OFF;
 }
 

@@ -92,7 +92,7 @@ static void open_calls(struct training *t, enum ss_algorithm algorithm, enum ss_
 {
     struct ss_settings settings = training_settings(algorithm);
 
-    settings.values = values;
+    settings.value_type = values;
     settings.quant_bucket = 1024;
     settings.density = 0.1;
     settings.guard = SS_GUARD_OFF;

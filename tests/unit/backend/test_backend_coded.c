@@ -251,7 +251,7 @@ static float *lossy_steps(enum ss_algorithm algorithm, enum ss_values values, bo
                                    .hash = 1,
                                    .topk = true,
                                    .density = 0.08,
-                                   .values = values,
+                                   .value_type = values,
                                    .quant_bucket = 64,
                                    .repartition_period = 16,
                                    .seed = 1,

@@ -14,15 +14,18 @@ static const char *const fault_names[FAULTS] = {
     {                                                                                              \
         .kind = form, .algorithm = name                                                            \
     }
-#define TOPK(name, form, dense)                                                                    \
+#define TOPK(name, form)                                                                           \
     {                                                                                              \
-        .algorithm = name, .topk = true, .values = form, .quant = dense                            \
+        .algorithm = name, .topk = true, .values = form                                            \
     }
 #define EXACT_ALLREDUCE(id, word) EXACT(SS_KIND_ALLREDUCE, id),
 #define ROUNDED(id, word)                                                                          \
-    TOPK(id, SS_VALUES_SAME, SS_VALUES_SAME), TOPK(id, SS_VALUES_BF16, SS_VALUES_SAME),            \
-        TOPK(id, SS_VALUES_Q8, SS_VALUES_SAME), TOPK(id, SS_VALUES_Q4, SS_VALUES_SAME),            \
-        TOPK(id, SS_VALUES_Q2, SS_VALUES_SAME),
+    TOPK(id, SS_VALUES_SAME), TOPK(id, SS_VALUES_BF16), TOPK(id, SS_VALUES_Q8),                    \
+        TOPK(id, SS_VALUES_Q4), TOPK(id, SS_VALUES_Q2),
+
+#define WHOLE(id, word)                                                                            \
+    TOPK(id, SS_VALUES_BF16), TOPK(id, SS_VALUES_Q8), TOPK(id, SS_VALUES_Q4),                      \
+        TOPK(id, SS_VALUES_Q2),
 
 static const struct subject exact[] = {
     EXACT(SS_KIND_ALLREDUCE, SS_TWO_LEVEL), EXACT(SS_KIND_ALLGATHER, SS_RING),
@@ -33,16 +36,11 @@ static const struct subject skewed[] = {{.algorithm = SS_SPLIT_ALLGATHER, .skewe
                                         {.algorithm = SS_TWO_LEVEL, .skewed = true}};
 /* Costs are measured in the first call, whatever runs then. */
 static const struct subject measured[] = {{.algorithm = SS_RING, .measured = true}};
-static const struct subject oktopk[] = {TOPK(SS_OKTOPK, SS_VALUES_SAME, SS_VALUES_SAME)};
+static const struct subject oktopk[] = {TOPK(SS_OKTOPK, SS_VALUES_SAME)};
 static const struct subject balanced[] = {{.algorithm = SS_OKTOPK, .topk = true, .uneven = true}};
-static const struct subject gtopk[] = {TOPK(SS_GTOPK, SS_VALUES_SAME, SS_VALUES_SAME)};
-static const struct subject lossy[] = {TOPK(SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q8),
-                                       TOPK(SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q4),
-                                       TOPK(SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q2),
-                                       TOPK(SS_DSAR, SS_VALUES_BF16, SS_VALUES_Q4),
-                                       TOPK(SS_DSAR, SS_VALUES_Q2, SS_VALUES_Q8),
-                                       TOPK(SS_AUTO, SS_VALUES_BF16, SS_VALUES_Q4),
-                                       SS_ONE_LEVEL_LIST(ROUNDED)};
+static const struct subject gtopk[] = {TOPK(SS_GTOPK, SS_VALUES_SAME)};
+static const struct subject lossy[] = {TOPK(SS_AUTO, SS_VALUES_BF16),
+                                       SS_ONE_LEVEL_LIST(ROUNDED) SS_WHOLE_LIST(WHOLE)};
 
 #define BY_HOST(name, form)                                                                        \
     {                                                                                              \
@@ -167,13 +165,12 @@ static int failures; /* calls that failed somewhere */
 
 static void fail_trial(const struct trial *t, const char *complaint)
 {
-    fail_msg("%s %s%s, values %d/%d%s, %d ranks, %zu elements, call %d: %s on rank %d, "
+    fail_msg("%s %s%s, values %d%s, %d ranks, %zu elements, call %d: %s on rank %d, "
              "send %llu, byte %zu ^ %x, gone %x, other %d: %s",
              ss_kind_name(t->what->kind), ss_algorithm_name(t->what->algorithm),
-             t->what->topk ? ", top-k" : "", t->what->values, t->what->quant,
-             t->what->uneven ? ", uneven" : "", t->size, size_of(t), t->row->before + 1,
-             fault_names[t->row->fault], t->rank, (unsigned long long)t->send, t->byte, t->mask,
-             t->gone, t->other, complaint);
+             t->what->topk ? ", top-k" : "", t->what->values, t->what->uneven ? ", uneven" : "",
+             t->size, size_of(t), t->row->before + 1, fault_names[t->row->fault], t->rank,
+             (unsigned long long)t->send, t->byte, t->mask, t->gone, t->other, complaint);
 }
 
 static double timeout_of(enum fault fault)
@@ -504,7 +501,8 @@ static void every_collective_algorithm_and_value_type_meets_every_fault(void **s
         for (int kind = SS_KIND_ALLGATHER; kind < SS_KINDS; kind++)
             assert_true(is_in_matrix((enum ss_kind)kind, 0, SS_VALUES_SAME, (enum fault)fault));
         for (int a = SS_AUTO + 1; a < SS_DENSE; a++)
-            for (int values = 0; values < (a == SS_TWO_LEVEL ? 1 : SS_VALUE_TYPES); values++)
+            for (int values = SS_WHOLE_ALGORITHMS >> a & 1;
+                 values < (a == SS_TWO_LEVEL ? 1 : SS_VALUE_TYPES); values++)
                 assert_true(is_in_matrix(SS_KIND_ALLREDUCE, a, values, (enum fault)fault));
     }
 }

@@ -89,11 +89,9 @@ static void rounded_values_and_guards_do_too(void **state)
     struct ss_settings s = beside_fixed(SS_DSAR);
 
     (void)state;
-    s.values = SS_VALUES_Q8;
-    s.quant = SS_VALUES_Q4;
     s.guard = SS_GUARD_EXACT;
     for (int feedback = 0; feedback < 2; feedback++) {
-        s.quant_feedback = feedback;
+        s.value_type = feedback ? SS_VALUES_Q8 : SS_QSGD4;
         compare_topk(s, plan_of(3, 20, 7 + (uint64_t)feedback));
     }
 }
@@ -121,7 +119,7 @@ static void calls_with_one_residual_per_host_do_too(void **state)
         plan.hosts = layouts[l];
         s.aggregation = SS_AGGREGATION_ON;
         s.beta = 1e-6; /* sparse is faster */
-        s.values = l == 1 ? SS_VALUES_Q8 : SS_VALUES_SAME;
+        s.value_type = l == 1 ? SS_VALUES_Q8 : SS_VALUES_SAME;
         s.guard = l == 3 ? SS_GUARD_EXACT : SS_GUARD_OFF;
         plan.not_finite = 3 * LAYERS + 4;
         plan.callbacks = l == 1 ? 5 * LAYERS : 0;
@@ -205,7 +203,7 @@ static void where_memory_is_short_ranks_agree_with_one_residual_per_host(void **
         struct beside_plan plan = plan_of(5, 4, 3);
         struct ss_settings s = beside_fixed(SS_DSAR);
         s.aggregation = SS_AGGREGATION_ON;
-        s.values = SS_VALUES_Q8;
+        s.value_type = SS_VALUES_Q8;
         plan.limit = limit;
         plan.density = 1;
         plan.hosts = "11231";

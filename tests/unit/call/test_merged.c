@@ -95,13 +95,11 @@ static void rounded_values_and_guards_share_the_vote_alone(void **state)
 
     (void)state;
     s.tensors.identity.by_rule = true;
-    s.values = SS_VALUES_Q8;
-    s.quant = SS_VALUES_Q4;
-    s.quant_feedback = true;
+    s.value_type = SS_VALUES_Q8;
     s.guard = SS_GUARD_EXACT;
     struct seen seen = compare(plan_of(3, 20, 7, 20000), s);
     assert_true(seen.merged == 0);
-    s.values = s.quant = SS_VALUES_SAME;
+    s.value_type = SS_VALUES_SAME;
     seen = compare(plan_of(3, 20, 8, 20000), s);
     assert_true(seen.merged > 0);
 }

@@ -83,7 +83,7 @@ static void lossy_calls_nest_with_each_collective(void **state)
             struct beside_plan plan = plan_of(size, (uint64_t)size + 10 * a);
             s = beside_lossy(s);
             s.guard = SS_GUARD_WARN;
-            s.values = a == 1 ? SS_VALUES_Q8 : SS_VALUES_SAME;
+            s.value_type = a == 1 ? SS_VALUES_Q8 : SS_VALUES_SAME;
             plan.density = 1;
             compare(&plan, &s);
             assert_true(sinks[1].begun[SS_SPAN_SELECT] > 0);

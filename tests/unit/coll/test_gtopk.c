@@ -348,7 +348,7 @@ static void zeros_alone_are_summed_with_rounded_values(void **state)
     for (int size = 2; size <= 5; size++)
         for (int v = SS_VALUES_SAME; v < SS_VALUE_TYPES; v++) {
             struct ss_settings settings = settings_of(K, N);
-            settings.values = (enum ss_values)v;
+            settings.value_type = (enum ss_values)v;
             training_open(&t, size, SS_F32, N, 0, settings);
             for (int step = 0; step < 4; step++) {
                 clear_gradients(&t);

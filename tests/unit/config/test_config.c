@@ -16,8 +16,6 @@ static void defaults_are_as_documented(void **state)
     assert_string_equal(o->exclude, "");
     assert_int_equal(o->warmup_steps, 0);
     assert_int_equal(o->value_type, SS_VALUES_SAME);
-    assert_int_equal(o->quant_bits, CFG_QUANT_OFF);
-    assert_true(o->quant_feedback);
     assert_int_equal(o->guard, SS_GUARD_WARN);
     assert_int_equal(o->seed, 1);
     assert_true(o->alpha < 0 && o->beta < 0);
@@ -104,10 +102,10 @@ static void a_way_leads_from_a_file_to_a_directory(void **state)
 static void what_needs_topk_says_so(void **state)
 {
     (void)state;
-    static const char *const names[] = {"ALGORITHM", "VALUE_TYPE", "QUANT_BITS",  "DENSITY",
+    static const char *const names[] = {"ALGORITHM", "VALUE_TYPE", "DENSITY",
                                         "REGISTER",  "EXCLUDE",    "WARMUP_STEPS"};
-    static const char *const values[] = {"oktopk", "bf16", "4", "0.05", "count=5", "count=7", "9"};
-    static const char *const standards[] = {"auto", "same", "off"};
+    static const char *const values[] = {"oktopk", "bf16", "0.05", "count=5", "count=7", "9"};
+    static const char *const standards[] = {"auto", "same"};
     char name[64];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(name, sizeof name, "SPARSESHIM_%s", names[i]);
@@ -116,12 +114,12 @@ static void what_needs_topk_says_so(void **state)
         bool fatal = false;
         const char *problem = cfg_problem(cfg, 0, &fatal);
         assert_non_null(problem);
-        assert_int_equal(fatal, i < 3); /* the others have no effect */
+        assert_int_equal(fatal, i < 2); /* the others have no effect */
         assert_non_null(strstr(problem, name));
         assert_non_null(strstr(problem, "needs SPARSESHIM_MODE=topk"));
         assert_null(cfg_problem(cfg, 1, NULL));
-        assert_value(cfg, names[i], i < 3 ? standards[i] : values[i],
-                     i < 3 ? CFG_FROM_DEFAULT : CFG_FROM_ENVIRONMENT);
+        assert_value(cfg, names[i], i < 2 ? standards[i] : values[i],
+                     i < 2 ? CFG_FROM_DEFAULT : CFG_FROM_ENVIRONMENT);
         cfg_free(cfg);
         setenv("SPARSESHIM_MODE", "topk", 1);
         cfg = load();
@@ -271,7 +269,7 @@ static void a_problem_names_variable_value_allowed_and_what_stays(void **state)
     struct cfg *cfg = load();
     assert_one_problem(
         cfg, true,
-        "SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk); "
+        "SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk, quant); "
         "observe stays");
     assert_value(cfg, "MODE", "observe", CFG_FROM_SYSTEM_FILE);
     cfg_free(cfg);

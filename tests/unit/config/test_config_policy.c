@@ -49,8 +49,8 @@ static void a_locked_option_keeps_the_sites_value(void **state)
 static void without_a_value_of_the_site_it_keeps_the_default(void **state)
 {
     (void)state;
-    struct cfg *cfg = load_with("# policy\nlock = report-dir, Strict\tquant_feedback",
-                                "report_dir = /x\nstrict = on\nquant_feedback = maybe\n", NULL);
+    struct cfg *cfg = load_with("# policy\nlock = report-dir, Strict\treproducible",
+                                "report_dir = /x\nstrict = on\nreproducible = maybe\n", NULL);
     bool fatal = true;
     assert_value(cfg, "REPORT_DIR", "", CFG_FROM_DEFAULT);
     assert_value(cfg, "STRICT", "off", CFG_FROM_DEFAULT);
@@ -123,7 +123,7 @@ static void what_agrees_with_a_lock_is_not_told(void **state)
 
 #define PASSES "; every call passes through until the site corrects it"
 #define LOCKS  "(allowed: names of options but DISABLE, separated by blanks"
-#define MODES  "(allowed: observe, learn, exact, topk, separated by blanks"
+#define MODES  "(allowed: observe, learn, exact, topk, quant, separated by blanks"
 
 static void a_policy_that_cannot_be_understood_lets_nothing_be_served(void **state)
 {

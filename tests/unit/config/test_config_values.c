@@ -267,16 +267,14 @@ static void a_percentage_is_shown_as_a_share(void **state)
     }
 }
 
-/* Of a switch that is on by default too, and in a file. */
 static void every_switch_takes_them(void **state)
 {
     (void)state;
-    write_file("sparseshim.conf", "disable = Yes\nquant_feedback = no # why\nreproducible = TRUE\n"
+    write_file("sparseshim.conf", "disable = Yes\nreproducible = TRUE # why\n"
                                   "strict = 1\n");
     struct cfg *cfg = load();
     assert_no_problems(cfg);
     assert_value(cfg, "DISABLE", "on", CFG_FROM_SYSTEM_FILE);
-    assert_value(cfg, "QUANT_FEEDBACK", "off", CFG_FROM_SYSTEM_FILE);
     assert_value(cfg, "REPRODUCIBLE", "on", CFG_FROM_SYSTEM_FILE);
     assert_value(cfg, "STRICT", "on", CFG_FROM_SYSTEM_FILE);
     cfg_free(cfg);

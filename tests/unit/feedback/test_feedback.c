@@ -33,7 +33,7 @@ static void kept_elements_arrive_exactly(void **state)
     for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
         for (int v = SS_VALUES_SAME; v < SS_VALUE_TYPES; v++) {
             struct ss_settings settings = settings_of((enum ss_algorithm)a);
-            settings.values = (enum ss_values)v;
+            settings.value_type = (enum ss_values)v;
             check_kept("count=1::calls=1:keep=last:5", N - 5, 5, settings);
             check_kept("count=1::calls=1:keep=first:70", 0, 70, settings);
         }

@@ -102,11 +102,9 @@ static void nothing_is_lost_on_any_layout(void **state)
                 struct ss_settings settings = settings_of(algorithms[a]);
                 char text[80];
 
-                settings.values = (enum ss_values)values;
-                if (h & 1 && algorithms[a] == SS_DSAR)
-                    settings.quant = SS_VALUES_Q8;
+                settings.value_type = (enum ss_values)values;
                 snprintf(text, sizeof text, "%s, %s, values %s", layouts[l],
-                         ss_algorithm_name(algorithms[a]), ss_values_name(settings.values));
+                         ss_algorithm_name(algorithms[a]), ss_values_name(settings.value_type));
                 open_on(&t, layouts[l], h & 2 ? SS_F64 : SS_F32, h & 4 ? 64 : 256, h & 8 ? h : 0,
                         settings);
                 for (uint64_t s = 0; s < STEPS; s++) {
@@ -118,7 +116,7 @@ static void nothing_is_lost_on_any_layout(void **state)
                 if (t.sparse < STEPS - 1)
                     fail_msg("%s: %d of %d calls sparse", text, t.sparse, STEPS);
                 expect_conservation(&t, text);
-                if (h & 16 && settings.values == SS_VALUES_SAME) {
+                if (h & 16 && settings.value_type == SS_VALUES_SAME) {
                     assert_true(training_drain(&t, 3000) < 3000);
                     expect_conservation(&t, text);
                 }
@@ -151,7 +149,7 @@ static struct ss_settings odd_settings(enum ss_algorithm algorithm, int form)
         s.alpha = s.beta = -1;
         break;
     default:
-        s.values = SS_VALUES_Q4;
+        s.value_type = SS_VALUES_Q4;
         break;
     }
     return s;

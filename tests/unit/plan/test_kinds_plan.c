@@ -219,7 +219,8 @@ static void settings_that_name_an_algorithm_or_change_nothing_hold(void **state)
         for (int a = SS_RECURSIVE_DOUBLING; a < SS_ALGORITHMS; a++)
             for (int observe = 0; observe < 2; observe++) {
                 struct ss_settings settings = settings_of((enum ss_algorithm)a, 20e-6, 8e-8);
-                bool free_choice = SS_GLOBAL_ALGORITHMS >> a & 1; /* not theirs: the plan's */
+                bool free_choice = (SS_GLOBAL_ALGORITHMS | SS_WHOLE_ALGORITHMS) >> a &
+                                   1; /* not theirs: the plan's */
                 struct kind_case c = case_of((enum ss_kind)kind, 4, 50000, 0.9);
                 settings.observe = observe;
                 calls_open(&k, &c, &settings);

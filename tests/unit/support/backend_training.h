@@ -22,7 +22,7 @@ struct backend_kind {
 struct form {
     const char *name;
     enum ss_algorithm algorithm;
-    enum ss_values values, quant;
+    enum ss_values values;
     uint64_t k, bucket;
     const char *rule;
     bool guard;
@@ -37,7 +37,7 @@ static const struct form forms[] = {
     {"split_allgather, guard", SS_SPLIT_ALLGATHER, .density = 0.02, .guard = true},
     {"split_allgather, q8", SS_SPLIT_ALLGATHER, .values = SS_VALUES_Q8, .density = 0.04},
     {"split_allgather, q4", SS_SPLIT_ALLGATHER, .values = SS_VALUES_Q4, .density = 0.04},
-    {"dsar, q4", SS_DSAR, .quant = SS_VALUES_Q4, .density = 0.05},
+    {"dsar, q4", SS_DSAR, .values = SS_VALUES_Q4, .density = 0.05},
     {"ring, q8", SS_RING, .values = SS_VALUES_Q8, .density = 0.02},
     {"allgather, q8", SS_ALLGATHER, .values = SS_VALUES_Q8, .density = 0.3},
     {"auto, q8", SS_AUTO, .values = SS_VALUES_Q8, .density = 0.02},
@@ -62,8 +62,7 @@ static inline void open_form_of(struct training *t, const struct form *f, int si
     struct ss_settings settings = training_settings(f->algorithm);
     char error[200];
 
-    settings.values = f->values;
-    settings.quant = f->quant;
+    settings.value_type = f->values;
     settings.density = f->density;
     settings.k = f->k;
     settings.bucket = f->bucket;

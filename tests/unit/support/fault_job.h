@@ -24,7 +24,7 @@ struct subject {
     enum ss_kind kind;
     enum ss_algorithm algorithm;
     bool topk;
-    enum ss_values values, quant; /* top-k: coding of values */
+    enum ss_values values; /* top-k: coding of values */
     /* oktopk: all large values lie in one part, so that it is balanced */
     bool uneven;
     bool measured; /* the costs of the network are measured */
@@ -51,10 +51,10 @@ static inline struct ss_settings subject_settings(const struct subject *s)
                                                     : 1e-9,
                                 .hash = 1,
                                 .topk = s->topk,
-                                .density = ss_keeps_global(s->algorithm) ? 0.02 : 0.05,
-                                .values = s->values,
-                                .quant = s->quant,
-                                .quant_feedback = true,
+                                .density = SS_WHOLE_ALGORITHMS >> s->algorithm & 1 ? 1
+                                           : ss_keeps_global(s->algorithm)         ? 0.02
+                                                                                   : 0.05,
+                                .value_type = s->values,
                                 .quant_bucket = 64,
                                 .aggregation = s->by_host ? SS_AGGREGATION_ON : SS_AGGREGATION_AUTO,
                                 .repartition_period = 16,

@@ -13,19 +13,13 @@ enum pattern { HEAVY, SPREAD, CANCELLING, FLAT, PATTERNS };
 /* A collective and its rounding. */
 struct form {
     enum ss_algorithm algorithm;
-    enum ss_values values, quant;
+    enum ss_values values;
 };
 
 #define ROUNDED(id, word)                                                                          \
-    {id, SS_VALUES_BF16, SS_VALUES_SAME}, {id, SS_VALUES_Q8, SS_VALUES_SAME},                      \
-        {id, SS_VALUES_Q4, SS_VALUES_SAME}, {id, SS_VALUES_Q2, SS_VALUES_SAME},
-static const struct form forms[] = {{SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q8},
-                                    {SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q4},
-                                    {SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q2},
-                                    {SS_DSAR, SS_VALUES_BF16, SS_VALUES_Q4},
-                                    {SS_DSAR, SS_VALUES_Q2, SS_VALUES_Q8},
-                                    {SS_AUTO, SS_VALUES_BF16, SS_VALUES_Q4},
-                                    SS_ONE_LEVEL_LIST(ROUNDED)};
+    {id, SS_VALUES_BF16}, {id, SS_VALUES_Q8}, {id, SS_VALUES_Q4}, {id, SS_VALUES_Q2},
+static const struct form forms[] = {{SS_AUTO, SS_VALUES_BF16},
+                                    SS_ONE_LEVEL_LIST(ROUNDED) SS_WHOLE_LIST(ROUNDED)};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 static inline double unit(uint64_t x)
@@ -40,10 +34,8 @@ static inline struct ss_settings settings_of(const struct form *form)
                                 .beta = 1e-9,
                                 .hash = 1,
                                 .topk = true,
-                                .density = 0.05,
-                                .values = form->values,
-                                .quant = form->quant,
-                                .quant_feedback = true,
+                                .density = SS_WHOLE_ALGORITHMS >> form->algorithm & 1 ? 1 : 0.05,
+                                .value_type = form->values,
                                 .quant_bucket = 64,
                                 .repartition_period = 64,
                                 .seed = 1,
@@ -92,8 +84,8 @@ static inline const char *form_name(const struct form *form)
 {
     static char text[80];
 
-    snprintf(text, sizeof text, "%s, values %s, dense %s", ss_algorithm_name(form->algorithm),
-             ss_values_name(form->values), ss_values_name(form->quant));
+    snprintf(text, sizeof text, "%s, values %s", ss_algorithm_name(form->algorithm),
+             ss_values_name(form->values));
     return text;
 }
 

@@ -55,7 +55,6 @@ static inline struct ss_settings training_settings(enum ss_algorithm algorithm)
                                 .hash = 1,
                                 .topk = true,
                                 .density = 0.01,
-                                .quant_feedback = true,
                                 .quant_bucket = 64,
                                 .repartition_period = 4,
                                 .tensors = {.threshold_period = 8}};

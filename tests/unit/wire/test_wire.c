@@ -350,8 +350,9 @@ static void assert_sound(const struct ss_chunk *chunk, uint32_t from, uint32_t n
         assert_true(chunk->error < 0);
         return;
     }
-    assert_true(chunk->nnz <= SS_CHUNK_ENTRIES);
-    if (chunk->rep == SS_REP_DENSE) {
+    assert_true(chunk->nnz <=
+                (chunk->rep == SS_REP_QUANTIZED ? SS_CHUNK_QUANTIZED : SS_CHUNK_ENTRIES));
+    if (chunk->rep == SS_REP_DENSE || chunk->rep == SS_REP_QUANTIZED) {
         assert_true(chunk->first >= from && (uint64_t)chunk->first + chunk->nnz <= n);
         return;
     }

@@ -1,0 +1,58 @@
+/* Quantizes dense vectors: every element in few bits, with one scale per bucket of SS_QUANT_BUCKET
+ * consecutive elements (MODE=quant). In plain C, AVX2 and AVX-512, bit for bit equal, chosen at run
+ * time.
+ *
+ * The scale of a bucket is its value of the largest magnitude, with its sign, and rounded away from
+ * zero to the upper 16 bits of the type. A value becomes the nearest level -c * scale / L, -L <= c
+ * < L, L = 2^(b-1) for b bits, ties to even c; so the largest value has a level, and levels are
+ * exact. With bf16 a value becomes the upper half of its float, and there are no scales.
+ *
+ * Every value travels coded: error feedback sends later what a scale cannot express. Values of a
+ * bucket below a tiny scale (2^-100, for doubles 2^-900) become zero. A bucket with a value that is
+ * not finite is not finite as a whole, and leaves no error.
+ *
+ *     coded    u16 scales[buckets], zeros up to a multiple of 8 bytes; none for bf16 | codes
+ *     codes    of a whole bucket: byte j holds the codes c + L of the elements j, j + B, j + 2 B,
+ *              ..., from the lowest bits on, B = bytes of the bucket; a shorter last bucket is
+ * filled up with zeros
+ *
+ * Sources: Alistarh et al. 2017 (buckets); Markov et al. 2021 (CGX: scatter, reduce, allgather).
+ */
+#ifndef CORE_COMPUTE_QUANTIZE_H
+#define CORE_COMPUTE_QUANTIZE_H
+
+#include "core/base/types.h"
+
+/* Elements of a bucket. */
+enum { SS_QUANT_BUCKET = 128 };
+
+/* Returns the bytes of n coded elements, a multiple of 8. values is not SS_VALUES_SAME. */
+size_t ss_quantized_bytes(enum ss_values values, size_t n);
+
+/* Returns true if all of n coded values are finite. */
+bool ss_quantized_finite(enum ss_type type, enum ss_values values, const void *from, size_t n);
+
+struct ss_quantizers {
+    const char *name; /* as in struct ss_kernels */
+
+    /* The functions take n values of type SS_F32 or SS_F64; `to` and `from` are 8-byte aligned, and
+     * no two arrays overlap.
+     *
+     * join codes g[i] + r[i], round codes v[i]. r[i] becomes the error, the value minus its level;
+     * round sets v[i] to the level. Both return an upper bound of the sum of the squared errors. */
+    double (*join)(enum ss_type type, enum ss_values values, const void *g, void *r, size_t n,
+                   void *to);
+    double (*round)(enum ss_type type, enum ss_values values, void *v, void *r, size_t n, void *to);
+
+    /* Set v[i] to its level; add the level to v[i]. */
+    void (*decode)(enum ss_type type, enum ss_values values, const void *from, void *v, size_t n);
+    void (*add)(enum ss_type type, enum ss_values values, const void *from, void *v, size_t n);
+};
+
+/* Returns the best table that this processor runs. Thread-safe. */
+const struct ss_quantizers *ss_quantizers(void);
+
+/* Returns table i in the order of ss_kernels_at; NULL past the last. */
+const struct ss_quantizers *ss_quantizers_at(size_t i);
+
+#endif
