@@ -28,9 +28,8 @@ static void dump(const float *from, int count, MPI_Comm comm)
         abort();
 }
 
-__attribute__((visibility("default"))) int MPI_Allreduce(const void *from, void *to, int count,
-                                                         MPI_Datatype type, MPI_Op op,
-                                                         MPI_Comm comm)
+__attribute__((visibility("default"))) int
+MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     if (type == MPI_FLOAT && count >= FEWEST)
         dump(from == MPI_IN_PLACE ? to : from, count, comm);
