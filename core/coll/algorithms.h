@@ -29,6 +29,12 @@ bool ss_two_level_takes(const struct ss_shape *shape, enum ss_algorithm algorith
  * *slices to those that its host exchanges. */
 int ss_two_level_slices(const struct ss_layout *layout, int rank, uint64_t n, int *slices);
 
+/* Returns true if the algorithm sends every element in few bits. */
+static inline bool ss_sends_whole(enum ss_algorithm algorithm)
+{
+    return (SS_WHOLE_ALGORITHMS >> algorithm & 1u) != 0;
+}
+
 /* Returns true if the algorithm delivers the largest entries of all ranks only. */
 bool ss_keeps_global(enum ss_algorithm algorithm);
 

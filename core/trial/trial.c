@@ -141,10 +141,15 @@ static int expect(const struct job *job, uint64_t call, struct ss_digest *sum)
     return SS_OK;
 }
 
+static bool is_lossy(const struct ss_trial *t)
+{
+    return ss_keeps_global(t->algorithm) || ss_sends_whole(t->algorithm);
+}
+
 /* Compares the results of all ranks with each other and with the right one. */
 static int compare(const struct job *job, uint64_t call, struct ss_trial_result *result)
 {
-    bool exact = !ss_keeps_global(job->trial->algorithm);
+    bool exact = !is_lossy(job->trial);
     const float *first = job->ranks[0].out;
     struct ss_digest sum = digest(job->trial, first), right;
     int status = SS_OK;
@@ -212,8 +217,9 @@ static struct ss_settings settings_of(const struct ss_trial *t)
         .alpha = alone ? SS_TRIAL_ALPHA_INSIDE : t->alpha,
         .beta = alone ? SS_TRIAL_BETA_INSIDE : t->beta * per_host, /* while all of a host send */
         .hash = 1,
-        .topk = ss_keeps_global(t->algorithm),
-        .density = t->entries.density,
+        .topk = is_lossy(t),
+        .density = ss_sends_whole(t->algorithm) ? 1 : t->entries.density,
+        .value_type = ss_sends_whole(t->algorithm) ? SS_VALUES_Q4 : SS_VALUES_SAME,
         .quant_bucket = SS_BUCKET,
         .repartition_period = SS_REPARTITION_PERIOD,
         .tensors = {.identity = {.by_rule = true}, .threshold_period = SS_THRESHOLD_PERIOD}};

@@ -141,7 +141,7 @@ static double least_memory(const struct ss_trial *t)
 {
     enum { RANK = 200000 };
     double vector = (double)t->entries.n * sizeof(float);
-    bool topk = (SS_GLOBAL_ALGORITHMS >> t->algorithm & 1) != 0;
+    bool topk = ((SS_GLOBAL_ALGORITHMS | SS_WHOLE_ALGORITHMS) >> t->algorithm & 1) != 0;
     double vectors = topk ? 3.0 * t->ranks : 2.0 * t->ranks + 1;
 
     return t->algorithm == SS_DENSE ? 0 : vector * vectors + (double)t->ranks * RANK;

@@ -164,7 +164,7 @@ subtest 'run refuses what cannot be meant, in one line per job' => sub {
     file('home/sparseshim/mine.conf', "mode = topk\n");
     local $ENV{XDG_CONFIG_HOME} = "$dir/home";
     for my $case (
-        ['--mode=sparse',       qr/SPARSESHIM_MODE=sparse is not allowed \(allowed: observe, learn, exact, topk\)/],
+        ['--mode=sparse',       qr/SPARSESHIM_MODE=sparse is not allowed \(allowed: observe, learn, exact, topk, quant\)/],
         ['--density=5',         qr/SPARSESHIM_DENSITY=5 is not allowed/],
         ['--register=100000',   qr/SPARSESHIM_REGISTER: rule 1, '100000', character 1: '100000' is no condition/],
         ['--exclude=count=5x',  qr/SPARSESHIM_EXCLUDE: rule 1, 'count=5x', character 7: /],

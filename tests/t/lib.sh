@@ -114,7 +114,7 @@ fi
 
 # algorithms EXACT|GLOBAL: the words of that list of core/base/choices.h.
 algorithms() {
-    sed -n "/define SS_$1_LIST(X)/,/^#define/s/.*X(SS_[A-Z_]*, \([a-z_]*\)).*/\1/p" core/base/choices.h
+    sed -n "/define SS_$1_LIST(X)/,/[^\\\\]\$/s/.*X(SS_[A-Z_]*, \([a-z_]*\)).*/\1/p" core/base/choices.h
 }
 
 # needs_devices WHAT: the file ends here where there is no part for CUDA.

@@ -67,8 +67,6 @@ my %other = (
     EXCLUDE      => 'count=7',
     WARMUP_STEPS => '100',
     VALUE_TYPE   => 'bf16',
-    QUANT_BITS   => '4',
-    QUANT_FEEDBACK => 'off',
     GUARD        => 'exact',
     QUORUM       => 'majority',
     SEED         => '7',
@@ -150,7 +148,7 @@ subtest 'info -c reads back to the same values' => sub {
 subtest 'what has no effect without MODE=topk says so' => sub {
     my %lossy = (DENSITY => '0.05', REGISTER => 'count=1000', EXCLUDE => 'count=7', WARMUP_STEPS => '20');
     for my $name (sort keys %lossy) {
-        my $says = "sparseshim: SPARSESHIM_$name=$lossy{$name} needs SPARSESHIM_MODE=topk; it has no effect\n";
+        my $says = "sparseshim: SPARSESHIM_$name=$lossy{$name} needs SPARSESHIM_MODE=topk or quant; it has no effect\n";
         my %set = ("SPARSESHIM_$name" => $lossy{$name});
         my ($status, $out, $err) = cli(\%set, 'info');
         is($err, $says, "$name: one message");
@@ -169,9 +167,8 @@ subtest 'what has no effect without MODE=topk says so' => sub {
 };
 
 subtest 'what has no effect without another option says so' => sub {
-    for my $case (['GUARD=exact', 'MODE=topk'], ['QUANT_BITS=4', 'ALGORITHM=auto or dsar', MODE => 'topk', ALGORITHM => 'ring'],
-        ['QUANT_FEEDBACK=off', 'QUANT_BITS other than off', MODE => 'topk'], ['REPORT_DIR=/tmp/x', 'REPORT=rank0 or all'],
-        ['MERGE=auto', 'PROGRESS other than off', MODE => 'topk', PROGRESS => 'off'], ['MERGE=auto', 'MODE=topk']) {
+    for my $case (['GUARD=exact', 'MODE=topk or quant'], ['REPORT_DIR=/tmp/x', 'REPORT=rank0 or all'],
+        ['MERGE=auto', 'PROGRESS other than off', MODE => 'topk', PROGRESS => 'off'], ['MERGE=auto', 'MODE=topk or quant']) {
         my ($set, $needs, %more) = @$case;
         my ($name, $value) = split /=/, $set;
         my (undef, $out, $err) = cli({"SPARSESHIM_$name" => $value, map { ("SPARSESHIM_$_" => $more{$_}) } keys %more}, 'info');
@@ -215,7 +212,7 @@ subtest 'run takes every option of the table' => sub {
 
 subtest 'mistakes are named with what is allowed' => sub {
     my ($status, $out, $err) = cli({SPARSESHIM_MODE => 'exakt'}, 'info');
-    is($err, "sparseshim: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk); exact stays\n",
+    is($err, "sparseshim: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk, quant); exact stays\n",
         'a bad value');
     is_deeply(values_of($out)->{MODE}, ['exact', 'default'], 'the default stands');
     ($status, $out, $err) = cli({}, 'run', '--in-flight=4', 'true');
@@ -226,7 +223,7 @@ subtest 'mistakes are named with what is allowed' => sub {
     like($err, qr/--algoritm is not known; did you mean --algorithm\?/, 'gets the nearest name');
     ($status, $out, $err) = cli({}, 'run', '--mode=exakt', 'true');
     is("$status $err",
-        "2 sparseshim run: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk)\n",
+        "2 sparseshim run: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk, quant)\n",
         'a bad value of an option of run');
     ($status, $out, $err) = cli({}, 'run', '--mode', 'true');
     is($status, 2, 'an option without value');

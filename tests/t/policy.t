@@ -109,7 +109,7 @@ done <<'EOF'
 allow_mode = observe|allow_mode is not known (did you mean allow_modes?)
 lock = MAX_MEM|lock = MAX_MEM is not allowed (allowed: names of options but DISABLE, separated by blanks; did you mean MAX_MEMORY?)
 lock MODE|'lock MODE' is not a setting; allowed are lines 'name = value'
-allow_modes = observ|allow_modes = observ is not allowed (allowed: observe, learn, exact, topk, separated by blanks; did you mean observe?)
+allow_modes = observ|allow_modes = observ is not allowed (allowed: observe, learn, exact, topk, quant, separated by blanks; did you mean observe?)
 EOF
 rm "$CONF"
 mkdir "$CONF"

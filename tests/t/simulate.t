@@ -20,6 +20,7 @@ sub listed {
 }
 my @exact = listed('EXACT');
 my @global = listed('GLOBAL');
+my @whole = listed('WHOLE');
 
 # Runs the verb; returns (exit status, stdout, stderr).
 sub simulate {
@@ -46,7 +47,7 @@ subtest 'a line for each number of ranks and algorithm, with what it assumes' =>
     is("$code$err", '0', 'succeeds');
     like($out, qr/^# alpha = 2e-06 s, beta = 1e-10 s.byte, overlap = 0, compute = 0$/m, 'says what it assumes');
     my @rows = rows('--ranks 2..8 --count 64Ki --density 0.01 --algorithm all');
-    is(scalar @rows, 3 * (@exact + @global + 1), 'lines'); # and dense
+    is(scalar @rows, 3 * (@exact + @global + @whole + 1), 'lines'); # and dense
     is(join(' ', sort keys %{$rows[0]}),
         'algorithm bytes_max bytes_mean checksum count density memory messages note ran ranks result rounds seconds source x_dense', 'columns');
     is(scalar(grep { $_->{source} ne 'simulated' || $_->{note} ne '-' } @rows), 0, 'all simulated');

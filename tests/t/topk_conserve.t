@@ -11,7 +11,6 @@ export SPARSESHIM_MODE=topk
 
 mapfile -t ALGORITHMS < <(echo auto && algorithms EXACT && algorithms GLOBAL)
 VALUES=(same bf16 q8 q4 q2)
-BITS=(8 4 2)
 TYPES=(float double both)
 PLACES=(out in turns)
 DENSITIES=(0.05 4/64 0.1 16/128)
@@ -26,24 +25,24 @@ forms_of() {
     case $1,$2 in
     auto,*) echo fractions:eps scaled:eps ;;
     *,same | *,bf16) echo scaled:exact fractions:eps ;;
-    *,q2 | *,bits2) echo whole:exact fractions:eps ;;
+    *,q2) echo whole:exact fractions:eps ;;
     *) echo fractions:eps whole:eps ;;
     esac
 }
 
-# conserve RANKS ALGORITHM VALUES BITS DENSITY FORM:BOUND ARGUMENT...
+# conserve RANKS ALGORITHM VALUES DENSITY FORM:BOUND ARGUMENT...
 conserve() {
-    local ranks=$1 algorithm=$2 values=$3 bits=$4 density=$5 form=$6 least=40
+    local ranks=$1 algorithm=$2 values=$3 density=$4 form=$5 least=40
     local -a setting=(SPARSESHIM_ALGORITHM="$algorithm" SPARSESHIM_DENSITY="$density"
         SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1)
     # With measured costs every call may be dense, and what is held back then takes long to drain.
     [ "$algorithm" = auto ] && setting+=(SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-8)
     [ "$values" = same ] || setting+=(SPARSESHIM_VALUE_TYPE="$values")
-    [ "$bits" = off ] || setting+=(SPARSESHIM_QUANT_BITS="$bits")
-    shift 6
+    shift 5
     local lossy=yes comm=same
     # auto may find dense the fastest.
     [ "$ranks" -eq 1 ] || [ "$algorithm" = auto ] && least=0 && lossy=no
+    [ "$algorithm" != quantized ] || lossy=no
     [ "${form#*:}" = exact ] || comm=fresh
     local -a arguments=(form="${form%:*}" bound="${form#*:}" lossy="$lossy" comm="$comm" "$@")
     within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" env "${setting[@]}" LD_PRELOAD="$LOADED $YIELDS" \
@@ -54,27 +53,26 @@ conserve() {
 # Of every form, over all patterns: a share of all and of buckets, float and double in turn. With
 # values of few bits what cancels between nine ranks kept the last of the rest back for 600 calls.
 every_combination() {
-    local ranks algorithm values form bits
+    local ranks algorithm values form
     local -x SPARSESHIM_TEST=identity_steps=1,threshold_period=8
     local -a brief=(type=both n=1801 steps=12 quiet=300 limit=20000)
     for ranks in $RANKS; do
         for algorithm in "${ALGORITHMS[@]}"; do
             for values in "${VALUES[@]}"; do
                 for form in $(forms_of "$algorithm" "$values"); do
-                    conserve "$ranks" "$algorithm" "$values" off 0.05 "$form" tensors=2 "${brief[@]}"
-                    conserve "$ranks" "$algorithm" "$values" off 4/64 "$form" tensors=3 place=turns \
+                    conserve "$ranks" "$algorithm" "$values" 0.05 "$form" tensors=2 "${brief[@]}"
+                    conserve "$ranks" "$algorithm" "$values" 4/64 "$form" tensors=3 place=turns \
                         "${brief[@]}"
                 done
             done
         done
-        for bits in ${BITS[@]+"${BITS[@]}"}; do
-            for values in "${VALUES[@]}"; do
-                for form in $([ "$values" = same ] && forms_of dsar "bits$bits" || echo fractions:eps); do
-                    conserve "$ranks" dsar "$values" "$bits" 0.05 "$form" tensors=2 "${brief[@]}"
-                done
-            done
-        done
     done
+}
+
+# whole RANKS VALUES ARGUMENT...: MODE=quant, in which every element is sent at once.
+whole() {
+    local -x SPARSESHIM_MODE=quant SPARSESHIM_TEST=identity_steps=1
+    conserve "$1" quantized "$2" 1 fractions:eps steps=12 quiet=24 "${@:3}"
 }
 
 # Here as there, thresholds are kept for 8 calls: a residual shows itself within as many, so that
@@ -94,22 +92,21 @@ in_turn() {
             patterns=$EVERY tensors=$((1 + turn % 2))
             [ "$ranks" -gt 3 ] && patterns=${PATTERNS[$((turn % 3))]}
             [ "$ranks" -gt 4 ] && patterns=${some[$((turn % 3))]} tensors=1
-            conserve "$ranks" "${ALGORITHMS[$a]}" "$values" off \
+            conserve "$ranks" "${ALGORITHMS[$a]}" "$values" \
                 "${DENSITIES[$((turn % ${#DENSITIES[@]}))]}" "$form" place="${PLACES[$((turn % 3))]}" \
                 type="${TYPES[$((turn % 3))]}" tensors="$tensors" \
                 n=1801 steps=12 quiet=24 pattern="$patterns"
         done
     done
     turn=0
-    for bits in ${BITS[@]+"${BITS[@]}"}; do
+    for ranks in 2 3 4 5 7 9; do
         turn=$((turn + 1))
-        read -ra forms <<<"$(forms_of dsar "bits$bits")"
-        conserve $((2 + turn % 2)) dsar same "$bits" 0.1 "${forms[$((turn % ${#forms[@]}))]}" \
-            type="${TYPES[$turn]:-float}" n=1801 steps=12 quiet=24 pattern="${PATTERNS[$((turn % 3))]}"
+        whole "$ranks" "${VALUES[$((1 + turn % 4))]}" type="${TYPES[$((turn % 3))]}" \
+            place="${PLACES[$((turn / 2 % 3))]}" n=1801 tensors=2 pattern="$EVERY"
     done
     for values in bf16 q4; do
         read -ra forms <<<"$(forms_of split_allgather "$values")"
-        conserve 2 split_allgather "$values" off 0.1 "${forms[0]}" type=both tensors=2 n=1801 \
+        conserve 2 split_allgather "$values" 0.1 "${forms[0]}" type=both tensors=2 n=1801 \
             steps=12 quiet=24 pattern="$EVERY"
     done
 }
@@ -118,19 +115,19 @@ in_turn() {
 MASKED=(auto oktopk)
 [ "${TOPK_FULL:-0}" = 0 ] || MASKED=("${ALGORITHMS[@]}")
 for algorithm in "${MASKED[@]}"; do
-    SPARSESHIM_TEST=identity_steps=1,threshold_period=8 conserve 2 "$algorithm" same off 0.05 "$(
+    SPARSESHIM_TEST=identity_steps=1,threshold_period=8 conserve 2 "$algorithm" same 0.05 "$(
         [ "$algorithm" = auto ] && echo scaled:eps || echo scaled:exact
     )" pattern=masked n=1801 steps=12 quiet=24
 done
 
 # Among equal elements those sent are never the same twice in a row.
-conserve 2 ring same off 0.1 scaled:exact pattern=equal n=8192 quiet=34
+conserve 2 ring same 0.1 scaled:exact pattern=equal n=8192 quiet=34
 
 # Thresholds kept for the default of 32 calls, for ever, and for one; warm-up.
-conserve 2 ring same off 0.05 scaled:exact quiet=34 pattern=heavy,sparse
-SPARSESHIM_TEST=identity_steps=1,threshold_period=1 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=2 pattern=heavy,opposite
-SPARSESHIM_TEST=identity_steps=1,threshold_period=1000 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=10 pattern=heavy,region
-SPARSESHIM_WARMUP_STEPS=10 conserve 2 allgather same off 0.05 scaled:exact pattern=heavy quiet=34
+conserve 2 ring same 0.05 scaled:exact quiet=34 pattern=heavy,sparse
+SPARSESHIM_TEST=identity_steps=1,threshold_period=1 conserve 2 recursive_doubling same 0.05 scaled:exact quiet=2 pattern=heavy,opposite
+SPARSESHIM_TEST=identity_steps=1,threshold_period=1000 conserve 2 recursive_doubling same 0.05 scaled:exact quiet=10 pattern=heavy,region
+SPARSESHIM_WARMUP_STEPS=10 conserve 2 allgather same 0.05 scaled:exact pattern=heavy quiet=34
 
 # Without calls=N the return of the buffers shows the step.
 SPARSESHIM_REGISTER='*' SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=ring preloaded 3 conserve \
@@ -148,10 +145,10 @@ REPEATED=(auto oktopk)
 for algorithm in "${REPEATED[@]}"; do
     turn=$((turn + 1))
     values=${VALUES[$((turn % ${#VALUES[@]}))]}
-    conserve $((2 + turn % 2)) "$algorithm" "$values" off 0.05 fractions:eps \
+    conserve $((2 + turn % 2)) "$algorithm" "$values" 0.05 fractions:eps \
         pattern=heavy n=1801 quiet=8
     once=$(bits)
-    conserve $((2 + turn % 2)) "$algorithm" "$values" off 0.05 fractions:eps \
+    conserve $((2 + turn % 2)) "$algorithm" "$values" 0.05 fractions:eps \
         pattern=heavy n=1801 quiet=8
     [ -n "$once" ] && [ "$(bits)" = "$once" ]
     tap "$?" "$algorithm, VALUE_TYPE=$values: two runs give the same bits"
