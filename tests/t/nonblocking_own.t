@@ -35,6 +35,8 @@ scene 2 other block 0 "a reduction on a communicator that has met nobody has end
 scene 2 alone allreduce 0 "a sum moves beside a reduction on MPI_COMM_SELF"
 scene 3 alone scan 1 "... MPI_Iscan"
 scene 2 alone reduce 1 "... MPI_Ireduce"
+scene 2 persistent allreduce 0 "an operator, a blocking sum, a persistent request: a sum behind them moves" 3
+scene 3 type allreduce 1 "... a key, a blocking sum, an attribute of a datatype" 3
 scene 2 threads allreduce 0 "another thread of the program's reduces while one waits for the sum"
 scene 2 blocking allreduce 0 "a blocking reduction while the others wait for the sum"
 scene 3 blocking scan 1 "... MPI_Scan"

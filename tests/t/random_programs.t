@@ -35,6 +35,7 @@ if [ "$FLAVOUR" = mpich ]; then
     same 40 2 single,none MIN_COUNT=1,PROGRESS=watchdog 100
     same 20 2 serialized MIN_COUNT=1 200
     same 40 2 multiple,none MIN_COUNT=1,PROGRESS=watchdog,PROGRAMS=!random_programs 1000
+    same 1 5 multiple,early MIN_COUNT=64,PROGRESS=watchdog,MODE=observe 710301 # persistent, with an operator of its own
 else
     part=$((${RUNS:-200} / 5))
     same "$part" 2 single MIN_COUNT=1 1

@@ -386,6 +386,48 @@ static bool alone(enum form form)
     return finish(0) && memcmp(in, out, SMALL * sizeof *in) == 0 && right;
 }
 
+static int on_type_delete(MPI_Datatype deleted, int keyval, void *value, void *extra)
+{
+    (void)deleted, (void)keyval, (void)value, (void)extra;
+    note();
+    return MPI_SUCCESS;
+}
+
+/* Lets threads of the library come no more: sets an attribute on a datatype, or starts a persistent
+ * request. MPI_COMM_WORLD hears of the key or of the operator in a blocking sum before. */
+static bool heard(bool by_key)
+{
+    MPI_Request persistent;
+    MPI_Datatype pair;
+    bool right;
+    int keyval;
+
+    if (by_key)
+        MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, on_type_delete, &keyval, NULL);
+    else
+        MPI_Op_create(own_sum, 1, &op);
+    right = meet(MPI_COMM_WORLD);
+    if (by_key) {
+        MPI_Type_contiguous(2, MPI_INT, &pair);
+        MPI_Type_set_attr(pair, keyval, &keyval);
+        MPI_Type_free(&pair);
+    } else {
+        MPI_Recv_init(in, 1, MPI_INT, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &persistent);
+        MPI_Start(&persistent);
+        MPI_Wait(&persistent, MPI_STATUS_IGNORE);
+        MPI_Request_free(&persistent);
+    }
+    start(0, MPI_COMM_WORLD);
+    if (blocks) {
+        receive();
+    } else {
+        be_late();
+        right = finish(0) && right;
+        go_on();
+    }
+    return finish(0) && right;
+}
+
 static MPI_Comm threads_comm;
 static enum form threads_form;
 
@@ -470,6 +512,8 @@ static bool play(const char *scene, enum form form)
         return other_comm(form);
     if (strcmp(scene, "alone") == 0)
         return alone(form);
+    if (strcmp(scene, "type") == 0 || strcmp(scene, "persistent") == 0)
+        return heard(strcmp(scene, "type") == 0);
     if (strcmp(scene, "threads") == 0)
         return threads(form);
     if (strcmp(scene, "early") == 0)
