@@ -119,6 +119,7 @@ static void start(struct ss_coll *c, struct state *s)
     if (!c->by_host)
         c->whole.sent = s;
     ss_in_start_ordered(&c->x, &s->in, SS_PHASE_REDUCE, reduce_chunk, reduce_own);
+    s->in.quantized = true;
     s->out.done = true;
 }
 
@@ -154,6 +155,7 @@ static void start_gather(struct ss_coll *c, struct state *s)
     s->coded += s->out.pos;
     ss_in_start(&c->x, &s->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1,
                 gather_chunk);
+    s->in.quantized = true;
     ss_out_elements(&s->out, ss_out_at(c, lo), false, lo, own_count(c), SS_PHASE_GATHER, 0,
                     (rank + 1) % size, size - 1);
     ss_out_quantize(&s->out, c->whole.values, NULL, residual_at(c, lo), &c->whole.square);

@@ -6,14 +6,6 @@
 #include "core/compute/kernels.h"
 #include "core/compute/quantize_impl.h"
 
-size_t ss_quantized_bytes(enum ss_values values, size_t n)
-{
-    const size_t whole = n / SS_QUANT_BUCKET * SS_QUANT_BUCKET;
-    const size_t filled = n > whole ? SS_QUANT_BUCKET : 0;
-
-    return ss_quant_scales(values, n) + (whole + filled) * ss_quant_bits(values) / 8;
-}
-
 bool ss_quantized_finite(enum ss_type type, enum ss_values values, const void *from, size_t n)
 {
     const uint16_t *words = from;

@@ -26,8 +26,29 @@
 /* Elements of a bucket. */
 enum { SS_QUANT_BUCKET = 128 };
 
+/* Returns the bits of one code. */
+static inline unsigned ss_quant_bits(enum ss_values values)
+{
+    static const unsigned char bits[SS_VALUE_TYPES] = {
+        [SS_VALUES_BF16] = 16, [SS_VALUES_Q8] = 8, [SS_VALUES_Q4] = 4, [SS_VALUES_Q2] = 2};
+    return bits[values];
+}
+
+/* Returns the bytes of the scales of n elements. */
+static inline size_t ss_quant_scales(enum ss_values values, size_t n)
+{
+    const size_t buckets = (n + SS_QUANT_BUCKET - 1) / SS_QUANT_BUCKET;
+
+    return values == SS_VALUES_BF16 ? 0 : (buckets * sizeof(uint16_t) + 7) / 8 * 8;
+}
+
 /* Returns the bytes of n coded elements, a multiple of 8. values is not SS_VALUES_SAME. */
-size_t ss_quantized_bytes(enum ss_values values, size_t n);
+static inline size_t ss_quantized_bytes(enum ss_values values, size_t n)
+{
+    const size_t buckets = (n + SS_QUANT_BUCKET - 1) / SS_QUANT_BUCKET;
+
+    return ss_quant_scales(values, n) + buckets * SS_QUANT_BUCKET * ss_quant_bits(values) / 8;
+}
 
 /* Returns true if all of n coded values are finite. */
 bool ss_quantized_finite(enum ss_type type, enum ss_values values, const void *from, size_t n);
@@ -43,6 +64,10 @@ struct ss_quantizers {
     double (*join)(enum ss_type type, enum ss_values values, const void *g, void *r, size_t n,
                    void *to);
     double (*round)(enum ss_type type, enum ss_values values, void *v, void *r, size_t n, void *to);
+
+    /* Returns the sum of squares of v, to a relative error of 2^-20. It is not finite if a value is
+     * not, or if a square exceeds the type. */
+    double (*square)(enum ss_type type, const void *v, size_t n);
 
     /* Set v[i] to its level; add the level to v[i]. */
     void (*decode)(enum ss_type type, enum ss_values values, const void *from, void *v, size_t n);

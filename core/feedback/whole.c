@@ -3,6 +3,7 @@
  * algorithm joins input and residual, and leaves the errors of rounding in the residual. Until it
  * begins, the residual is untouched, so that a call that turns native has nothing to undo. */
 #include "core/coll/algorithms.h"
+#include "core/compute/quantize.h"
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
@@ -30,14 +31,9 @@ bool ss_whole_due(const struct ss_feedback *f)
 
 int ss_whole_look(struct ss_feedback *f)
 {
-    struct ss_exchange *x = &f->c.x;
-
     f->k = (size_t)f->select_n;
-    if (ss_guard_reserve(f) != SS_OK)
-        return SS_ERR_MEMORY;
-    x->ticket = x->backend->ops->square(x->backend, x->type, f->select_in, (size_t)f->select_n,
-                                        &f->seen.input_square);
-    return SS_OK;
+    f->seen.input_square = ss_quantizers()->square(f->c.x.type, f->select_in, f->k);
+    return ss_guard_reserve(f);
 }
 
 void ss_whole_looked(struct ss_feedback *f)

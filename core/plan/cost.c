@@ -82,8 +82,9 @@ double ss_cost_balance(const struct ss_shape *s)
 {
     struct ss_fold fold = ss_fold_of(0, s->size);
     int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
+    const uint64_t bins = s->n / ss_balance_width(s->n, s->size) + 1;
 
-    return rounds * (s->alpha + s->beta * 4 * (double)(s->n / ss_balance_width(s->n, s->size) + 1));
+    return rounds * (s->alpha + s->beta * 4 * (double)bins);
 }
 
 bool ss_cost_balances(const struct ss_shape *s)

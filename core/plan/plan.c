@@ -102,8 +102,9 @@ bool ss_plan_predict(const struct ss_shape *s, const struct ss_history *h, struc
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
         enum ss_algorithm algorithm = (enum ss_algorithm)a;
         const struct ss_algorithm_def *def = s->algorithms[a];
-        if (!def || (def->global && !s->topk) || (def->step && def->whole != s->whole) ||
-            (def->deep && !s->deep) || (s->aggregated && !def->deep && a != SS_DENSE)) {
+        if (!def || (def->global && !s->topk) ||
+            (def->step && !def->deep && def->whole != s->whole) || (def->deep && !s->deep) ||
+            (s->aggregated && !def->deep && a != SS_DENSE)) {
             plan->seconds[a] = -1;
             continue;
         }

@@ -177,6 +177,8 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     x->phase_received[in->phase] += len;
     if (status == SS_OK)
         status = ss_wire_decode(msg, len, &key, p->from, (uint32_t)x->n, &scratch, &chunk);
+    if (status == SS_OK && chunk.rep == SS_REP_QUANTIZED && !in->quantized)
+        status = SS_ERR_MESSAGE;
     if (status == SS_OK && chunk.rep == SS_REP_ERROR)
         status = SS_ERR_PEER;
     if (status != SS_OK) {

@@ -26,6 +26,7 @@ struct ss_in {
      * false, sources src, src - 1, ... mod P come as they arrive. */
     bool ordered;
     bool empty_too; /* consume chunks without entries as well */
+    bool quantized; /* chunks are quantized; without it such a chunk is malformed */
     bool coded_too; /* consume chunks that the backend can decode as they are */
     int src;
     int count;

@@ -334,10 +334,10 @@ static int read_dense(const uint8_t *payload, size_t bytes, enum ss_type type,
     return taken > 0 && taken == bytes ? SS_OK : SS_ERR_MESSAGE;
 }
 
-static int read_quantized(const uint8_t *payload, size_t bytes, enum ss_values values,
-                          uint32_t from, uint32_t n, struct ss_chunk *out)
+static int read_quantized(const uint8_t *payload, size_t bytes, enum ss_type type,
+                          enum ss_values values, uint32_t from, uint32_t n, struct ss_chunk *out)
 {
-    if (values == SS_VALUES_SAME || out->nnz > SS_CHUNK_QUANTIZED ||
+    if (!ss_type_is_float(type) || values == SS_VALUES_SAME || out->nnz > SS_CHUNK_QUANTIZED ||
         bytes != DENSE_HEAD + ss_quantized_bytes(values, out->nnz) || load32(payload + 4) != 0)
         return SS_ERR_MESSAGE;
     out->first = load32(payload);
@@ -458,7 +458,7 @@ int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, u
 
     int status = SS_ERR_MESSAGE;
     if (chunk.rep == SS_REP_QUANTIZED) {
-        status = read_quantized(payload, bytes, values, from, n, &chunk);
+        status = read_quantized(payload, bytes, key->type, values, from, n, &chunk);
     } else if (nnz > SS_CHUNK_ENTRIES) {
         return SS_ERR_MESSAGE;
     } else if (chunk.rep == SS_REP_DENSE) {

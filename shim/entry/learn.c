@@ -180,7 +180,7 @@ static void append_job(void)
     append_text(SS_LEARN_TEXT, text);
     for (size_t i = 0; cfg_row(shim.cfg, i, &row); i++) {
         char line[512];
-        if (!row.shared || (row.source == CFG_FROM_DEFAULT && strcmp(row.name, "DENSITY") != 0))
+        if (!row.shared || row.source == CFG_FROM_DEFAULT)
             continue;
         cfg_file_line(line, sizeof line, &row);
         append_text(SS_LEARN_TEXT, line);

@@ -16,6 +16,11 @@ static void require(bool promise)
 static void check_promises(const struct ss_chunk *chunk, enum ss_type type, uint32_t from,
                            uint32_t n)
 {
+    if (chunk->rep == SS_REP_QUANTIZED) {
+        require(ss_type_is_float(type) && !chunk->idx && chunk->nnz <= SS_CHUNK_QUANTIZED);
+        require(chunk->first >= from && chunk->first <= n && chunk->nnz <= n - chunk->first);
+        return;
+    }
     require(chunk->nnz <= SS_CHUNK_ENTRIES && (uintptr_t)chunk->val % ss_type_size(type) == 0);
     if (chunk->rep == SS_REP_DENSE) {
         require(!chunk->idx && chunk->first >= from && chunk->first <= n);
@@ -131,9 +136,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(chunk.error < 0 && chunk.last);
     } else if (status == SS_OK) {
         check_promises(&chunk, key.type, from, n);
-        for (int coding = SS_CODING_AUTO; coding <= SS_CODING_BITMAP; coding++)
+        const bool quantized = chunk.rep == SS_REP_QUANTIZED;
+        for (int coding = SS_CODING_AUTO; !quantized && coding <= SS_CODING_BITMAP; coding++)
             check_round_trip(&chunk, &key, (enum ss_coding)coding, from, n);
-        for (int values = SS_VALUES_BF16; values < SS_VALUE_TYPES; values++) {
+        for (int values = SS_VALUES_BF16; !quantized && values < SS_VALUE_TYPES; values++) {
             const struct ss_rounding how = {.values = (enum ss_values)values,
                                             .bucket = SS_BUCKET_LEAST + (data[1] & 7),
                                             .stochastic = values > SS_VALUES_BF16 && data[0] & 2,

@@ -390,6 +390,10 @@ class File(unittest.TestCase):
         self.assertIn("#register += count=5000,site=mean:calls=1", lines)
         self.assertIn("#register += count=3000", lines)
 
+    def test_a_density_that_was_given_asks_for_top_k(self):
+        self.assertEqual(learn.mode_of(["density = 0.05", "min_count = 1000"]), ["mode = topk"])
+        self.assertEqual(learn.mode_of(["min_count = 1000"])[-1], "mode = quant")
+
     def test_the_file_says_on_how_many_hosts_the_ranks_were(self):
         ranks = [mock.Mock(facts={"host": host}) for host in "aabbb"]
         for count, words in ((2, "1 host;"), (4, "2 hosts, 2 on each;"), (5, "2 hosts, 2 to 3 on each;")):

@@ -175,7 +175,7 @@ learned --density=0.05 -- plain 60 0
 tap "$?" "a rule by count where the count is enough, else by function"
 has 'mode = topk' && has 'density = 0.05' && has 'min_count = 1000'
 tap "$?" "the file holds the options it was learned under"
-has '# The ranks were on 1 host; DENSITY is the share of a'
+has '# The ranks were on 1 host; each rank sends its gradients.'
 tap "$?" "... and the hosts"
 has '#register += count=5000,site=average:calls=1' && has '# 5000 float called from train+0x' &&
     has "the ranks' inputs are alike in 60 of 60 calls, as in an average of weights"

@@ -139,6 +139,30 @@ static void all_tables_give_the_same_bits(void **state)
     each(check_tables);
 }
 
+static void check_norm(enum ss_type type, enum ss_values values, size_t n)
+{
+    static struct vectors t;
+    double square = 0;
+
+    draw(&t, type, n, n + (size_t)values);
+    for (size_t i = 0; i < n; i++)
+        square += get(type, t.g, i) * get(type, t.g, i);
+    for (size_t q = 0; ss_quantizers_at(q); q++) {
+        const double found = ss_quantizers_at(q)->square(type, t.g, n);
+        assert_true(fabs(found - square) <= ldexp(square, -20));
+        assert_true(found == ss_quantizers_at(0)->square(type, t.g, n));
+        put(type, t.g, n / 2, (double)NAN);
+        assert_false(is_finite(ss_quantizers_at(q)->square(type, t.g, n)));
+        draw(&t, type, n, n + (size_t)values);
+    }
+}
+
+static void norms_are_the_same_in_all_tables_and_show_what_is_not_finite(void **state)
+{
+    (void)state;
+    each(check_norm);
+}
+
 /* The largest value of a bucket has a level, up to the precision of the scale. */
 static void the_largest_value_travels_at_once(void **state)
 {
@@ -211,6 +235,7 @@ int main(void)
         cmocka_unit_test(what_is_coded_and_its_error_are_the_value),
         cmocka_unit_test(rounding_in_place_is_what_the_others_decode),
         cmocka_unit_test(all_tables_give_the_same_bits),
+        cmocka_unit_test(norms_are_the_same_in_all_tables_and_show_what_is_not_finite),
         cmocka_unit_test(the_largest_value_travels_at_once),
         cmocka_unit_test(tiny_buckets_wait_and_huge_values_saturate),
         cmocka_unit_test(a_value_that_is_not_finite_shows_and_leaves_no_error),

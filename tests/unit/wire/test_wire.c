@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/compute/quantize.h"
 #include "tests/unit/support/wire_room.h"
 
 /* The entries a chunk stands for are those of the room; a dense one may have zeros between. */
@@ -360,6 +361,35 @@ static void assert_sound(const struct ss_chunk *chunk, uint32_t from, uint32_t n
         assert_true(chunk->idx[i] >= (i ? chunk->idx[i - 1] + 1 : from) && chunk->idx[i] < n);
 }
 
+static void a_quantized_message_says_what_was_coded(void **state)
+{
+    struct room *room = *state;
+    struct ss_chunk chunk;
+    char *copy;
+
+    for (uint32_t n = 1; n < 400; n += 57)
+        for (int values = SS_VALUES_BF16; values < SS_VALUE_TYPES; values++) {
+            const size_t bytes = ss_quantized_bytes((enum ss_values)values, n);
+            memset(ss_wire_codes(room->message), 0x11, bytes);
+            room->length =
+                ss_wire_finish_quantized(room->message, &key, (enum ss_values)values, 40, n, true);
+            assert_int_equal(room->length, ss_wire_length(room->message));
+            assert_int_equal(decode(room, &key, 40, RANGE, &chunk, &copy), SS_OK);
+            assert_true(chunk.rep == SS_REP_QUANTIZED && chunk.values == (enum ss_values)values);
+            assert_true(chunk.first == 40 && chunk.nnz == n && chunk.last && !chunk.idx);
+            assert_memory_equal(chunk.val, ss_wire_codes_of(room->message), bytes);
+            test_free(copy);
+            assert_int_equal(decode(room, &key, 41, RANGE, &chunk, &copy), SS_ERR_MESSAGE);
+            test_free(copy);
+            assert_int_equal(decode(room, &key, 0, 39 + n, &chunk, &copy), SS_ERR_MESSAGE);
+            test_free(copy);
+            const struct ss_wire_key whole = {SS_I32, key.call, key.phase};
+            ss_wire_finish_quantized(room->message, &whole, (enum ss_values)values, 40, n, true);
+            assert_int_equal(decode(room, &whole, 0, RANGE, &chunk, &copy), SS_ERR_MESSAGE);
+            test_free(copy);
+        }
+}
+
 static void every_change_of_the_header_is_refused_or_harmless(void **state)
 {
     struct room *room = *state;
@@ -519,6 +549,7 @@ int main(void)
         cmocka_unit_test(errors_travel_as_a_bare_header),
         cmocka_unit_test(another_call_phase_or_type_is_refused),
         cmocka_unit_test(truncated_and_lengthened_messages_are_refused),
+        cmocka_unit_test(a_quantized_message_says_what_was_coded),
         cmocka_unit_test(every_change_of_the_header_is_refused_or_harmless),
         cmocka_unit_test(bit_flips_never_give_indices_out_of_order_or_range),
         cmocka_unit_test(malformed_index_codings_are_refused),
