@@ -168,7 +168,7 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
                                             .val = x->work->values.data,
                                             .coded = leaves_coded(x, in) ? &coded : NULL};
     const unsigned char *msg = p->buffer[p->current];
-    struct ss_chunk chunk;
+    struct ss_chunk chunk = {.rep = SS_REP_ERROR};
     double begin = ss_span_begin(x, SS_SPAN_DECODE);
     int status = p->request.status;
     size_t len = p->request.bytes;

@@ -170,7 +170,7 @@ static void a_global_top_k_is_the_same_on_all_ranks_and_about_k(void **state)
 {
     (void)state;
     for (int ranks = 2; ranks <= 33; ranks += ranks < 9 ? 1 : 8)
-        for (int a = SS_OKTOPK; a < SS_DENSE; a++) {
+        for (int a = SS_OKTOPK; a <= SS_GTOPK; a++) {
             struct ss_trial t = small;
             struct ss_trial_result r;
             t.ranks = ranks;
