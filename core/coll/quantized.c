@@ -90,6 +90,8 @@ static void reduce_own(struct ss_exchange *x)
     void *to = ss_out_at(c, own_first(c));
     const struct state *s = c->state;
 
+    if (own_count(c) == 0)
+        return;
     if (x->t->rank == 0)
         memcpy(to, s->own, own_count(c) * x->esize);
     else
@@ -223,6 +225,8 @@ void ss_quantized_return(struct ss_coll *c)
         message = give_back(c, lo, n, done, message);
         coded -= done;
     }
+    if (own_count(c) == 0)
+        return;
     if (s->own)
         memcpy(residual_at(c, own_first(c)), s->own, own_count(c) * c->x.esize);
     else

@@ -397,7 +397,7 @@ class File(unittest.TestCase):
     def test_the_file_says_on_how_many_hosts_the_ranks_were(self):
         ranks = [mock.Mock(facts={"host": host}) for host in "aabbb"]
         for count, words in ((2, "1 host;"), (4, "2 hosts, 2 on each;"), (5, "2 hosts, 2 to 3 on each;")):
-            self.assertIn(f"# The ranks were on {words} DENSITY is", learn.hosts_of(ranks[:count])[0])
+            self.assertIn(f"# The ranks were on {words} each rank", learn.hosts_of(ranks[:count])[0])
             self.assertEqual(any(":node" in line for line in learn.hosts_of(ranks[:count])), count > 2)
         self.assertEqual(learn.hosts_of([mock.Mock(facts={"rank": "0"})]), [])
 

@@ -12,14 +12,15 @@ static const char *const layouts[] = {
     "1122",   "1212",     "112",       "111222",    "123123",
     "111223", "1223",     "12222",     "11223344",  "111112",
     "112131", "11112222", "123412341", "123123123", "1111222233334444"};
-static const enum ss_algorithm algorithms[] = {SS_AUTO, SS_ONE_LEVEL_LIST(SS_CHOICE_ID)};
+static const enum ss_algorithm algorithms[] = {SS_AUTO, SS_ONE_LEVEL_LIST(SS_CHOICE_ID)
+                                                 SS_WHOLE_LIST(SS_CHOICE_ID)};
 #define LENGTH(a) (sizeof(a) / sizeof(a)[0])
 
 static struct ss_settings settings_of(enum ss_algorithm algorithm)
 {
     struct ss_settings settings = training_settings(algorithm);
 
-    settings.density = 0.03;
+    settings.density = SS_WHOLE_ALGORITHMS >> algorithm & 1u ? 1 : 0.03;
     settings.beta = 1e-6; /* sparse is faster */
     settings.aggregation = SS_AGGREGATION_ON;
     settings.tensors.threshold_period = 4;
@@ -97,7 +98,8 @@ static void nothing_is_lost_on_any_layout(void **state)
     (void)state;
     for (size_t l = 0; l < LENGTH(layouts); l++)
         for (size_t a = 0; a < LENGTH(algorithms); a++)
-            for (int values = 0; values < SS_VALUE_TYPES; values++) {
+            for (int values = SS_WHOLE_ALGORITHMS >> algorithms[a] & 1; values < SS_VALUE_TYPES;
+                 values++) {
                 const uint64_t h = mix(++number);
                 struct ss_settings settings = settings_of(algorithms[a]);
                 char text[80];
