@@ -17,7 +17,7 @@ learned() {
 
 # under_rules RANKS PROGRAM ARGUMENT...: a run with learned.conf.
 under_rules() {
-    SPARSESHIM_CONFIG=./learned.conf SPARSESHIM_ALGORITHM=split_allgather within 60 "$MPIRUN" -n "$1" \
+    SPARSESHIM_CONFIG=./learned.conf SPARSESHIM_MODE=topk SPARSESHIM_ALGORITHM=split_allgather within 60 "$MPIRUN" -n "$1" \
         -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/$2" "${@:3}"
 }
 
