@@ -13,7 +13,7 @@ static const char *const layouts[] = {
     "111223", "1223",     "12222",     "11223344",  "111112",
     "112131", "11112222", "123412341", "123123123", "1111222233334444"};
 static const enum ss_algorithm algorithms[] = {SS_AUTO, SS_ONE_LEVEL_LIST(SS_CHOICE_ID)
-                                                 SS_WHOLE_LIST(SS_CHOICE_ID)};
+                                                            SS_WHOLE_LIST(SS_CHOICE_ID)};
 #define LENGTH(a) (sizeof(a) / sizeof(a)[0])
 
 static struct ss_settings settings_of(enum ss_algorithm algorithm)
