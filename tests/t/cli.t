@@ -85,6 +85,13 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     is($err,  "sparseshim: chekc is not known; did you mean check?\n", 'nearest verb');
     ($code, $out, $err) = sh("'$cli' frobnicate");
     is($err, "sparseshim: frobnicate is not known; `sparseshim help` lists the verbs\n", 'nothing near');
+    file('ar',       "#!/bin/sh\n", 0755);
+    file('train.py', "print(1)\n",  0644);
+    for my $case (['./ar', './ar'], ["'$dir/ar' x", "$dir/ar"], ['train.py', 'python3 train.py'], ['printf x', 'printf']) {
+        my ($words, $meant) = @$case;
+        ($code, $out, $err) = sh("cd '$dir' && '$cli' $words");
+        like("$code $err", qr/\A2 sparseshim: \S+ is a program, no verb: sparseshim run \Q$meant\E\n\z/, "$words: what is meant");
+    }
     ($code, $out, $err) = sh("'$cli' try -- true");
     is("$code$out", 2, 'try is gone');
     like($err, qr/^sparseshim: try is replaced by three commands: learn .*, run .*, report .*\n\z/, 'a line says what replaced it');
@@ -185,6 +192,11 @@ subtest 'run refuses what cannot be meant, in one line per job' => sub {
         }
         is($code, 2, "$option: status 2 of 3 ranks");
         is(scalar(() = $err =~ /^sparseshim run: /mg), 1, "$option: one line of 3 ranks") or diag($err);
+        my ($value) = $option =~ /^--config=(.*)/ or next;
+        ($code, $out, $err) = sh("SPARSESHIM_CONFIG=$value '$cli' run touch '$dir/ran'");
+        like("$code$err", qr/\A2sparseshim run: (?:$why).*\n\z/, "$value in the environment: the same");
+        ($code, $out, $err) = sh("SPARSESHIM_DISABLE=on SPARSESHIM_CONFIG=$value '$cli' run true");
+        is("$code$err", '0', "$value with DISABLE=on: runs");
     }
     for (1 .. 5) {
         ($code, $out, $err) = sh("timeout -k 5 60 '$mpirun' -n 3 '$cli' run ./no-such-program");
@@ -236,6 +248,21 @@ subtest 'run says why a program cannot be run' => sub {
     ($code, $out, $err) = sh("'$cli' run '$dir/plain'");
     is($code, 126, 'not executable');
     like($err, qr/plain cannot be run: Permission denied/, 'why');
+    my $alone = 'is a Python script that cannot be run by its name alone: sparseshim run python3';
+    for my $case (['', 0644], ['', 0755], ["#!/usr/bin/env python3\n", 0644]) {
+        my ($first, $mode) = @$case;
+        file('train.py', "${first}open('ran', 'w')\n", $mode);
+        for my $name ('train.py', './train.py', "$dir/train.py") {
+            ($code, $out, $err) = sh("cd '$dir' && '$cli' run $name --epochs 3");
+            is("$code$err", "126sparseshim run: $name $alone $name\n", sprintf '%s, mode %o: what to type', $name, $mode);
+        }
+    }
+    ok(!-e "$dir/ran", 'none has run, by the shell neither');
+    file('train.py', "#!/usr/bin/env python3\nprint('ran')\n", 0755);
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' run ./train.py");
+    is("$code$out$err", "0ran\n", 'one with both runs');
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' run train.py");
+    is("$code$err", "127sparseshim run: train.py is not in PATH: sparseshim run ./train.py\n", 'a file of the current directory');
     ($code, $out, $err) = sh("'$cli' run");
     is($code, 2, 'no program');
     like($err, qr/no program given/, 'is said');

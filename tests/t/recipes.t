@@ -156,6 +156,12 @@ batch_scripts() {
     [ "$(sed 's,CONFIG=train.conf,MODE=observe,' "$WORK/want" | sort)" = "$(cat "$WORK/out")" ] &&
         grep -q '^SPARSESHIM_CONFIG=train.conf$' "$WORK/want"
     tap "$?" "Slurm: observe.sbatch has the settings of train.sbatch, but observes in place of its rules"
+    local script
+    for script in observe train; do
+        (module() { return 1; }; srun() { touch "$WORK/ran"; }; mkdir() { :; }; . "scripts/examples/$script.sbatch" ./app)
+        [ "$?" -ne 0 ] && [ ! -e "$WORK/ran" ]
+        tap "$?" "Slurm: $script.sbatch ends if the module cannot be loaded"
+    done
 }
 
 # The C library that it needs: what the page says, and what one that is too old says.
