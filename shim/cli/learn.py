@@ -358,16 +358,9 @@ def parse(arguments):
     return options, int(own["--steps"] or 0), own["--out"], arguments[at:]
 
 
-def name_of(ranks, command):
+def name_of(ranks):
     """Returns the name of the file: of the program, or of the script or module that Python runs."""
-    program = ranks[0].facts.get("program", "program")
-    if program.startswith("python"):
-        for word, following in zip(command, command[1:] + [""]):
-            if word.endswith(".py"):
-                return Path(word).stem
-            if word == "-m":
-                return following
-    return program
+    return ranks[0].facts.get("program", "program").removesuffix(".py")
 
 
 def save(path, text):
@@ -405,7 +398,7 @@ def conclude(job, out, command):
             print("  no rank recorded a call: is it an MPI program with sums of at least MIN_COUNT floats or doubles, "
                   f"and do its hosts see {job.directory}?", file=sys.stderr)
         return NOTHING
-    return write(ranks, groups, rules, out, name_of(ranks, command))
+    return write(ranks, groups, rules, out, name_of(ranks))
 
 
 def write(ranks, groups, rules, out, name):

@@ -168,6 +168,7 @@ subtest 'what has no effect without MODE=topk says so' => sub {
 
 subtest 'what has no effect without another option says so' => sub {
     for my $case (['GUARD=exact', 'MODE=topk or quant'], ['REPORT_DIR=/tmp/x', 'REPORT=rank0 or all'],
+        (map { ['DENSITY=1', 'VALUE_TYPE=q4, or MODE=quant, to send less', MODE => $_, VALUE_TYPE => 'same'] } qw(topk quant)),
         ['MERGE=auto', 'PROGRESS other than off', MODE => 'topk', PROGRESS => 'off'], ['MERGE=auto', 'MODE=topk or quant']) {
         my ($set, $needs, %more) = @$case;
         my ($name, $value) = split /=/, $set;
