@@ -419,11 +419,11 @@ def write(ranks, groups, rules, out, name):
 
 
 def forbidden():
-    """The place of the site's policy if that does not let MODE be learn; else empty."""
+    """The place of the site's policy if that lets MODE not be learn, or nothing run; else empty."""
     seen = subprocess.run([COMMAND, "info"], env={**os.environ, "SPARSESHIM_MODE": "learn"}, text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    mode = re.search(r"^SPARSESHIM_MODE +(\S+) +(.*)$", seen, re.M)
-    return "" if not mode or mode[1] == "learn" else mode[2]
+    mode = re.search(r"^SPARSESHIM_MODE +(?!learn )\S+ +(.*)$|^SPARSESHIM_DISABLE +on +(locked by .*)$", seen, re.M)
+    return (mode[1] or mode[2]) if mode else ""
 
 
 def main():
