@@ -396,7 +396,8 @@ def conclude(job, out, command):
     if not groups:
         if not ranks:
             print("  no rank recorded a call: is it an MPI program with sums of at least MIN_COUNT floats or doubles, "
-                  f"and do its hosts see {job.directory}?", file=sys.stderr)
+                  f"and do its hosts see {job.directory}? PyTorch with gloo or nccl makes no MPI call: "
+                  "see sparseshim(7), PyTorch", file=sys.stderr)
         return NOTHING
     return write(ranks, groups, rules, out, name_of(ranks))
 

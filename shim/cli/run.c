@@ -13,6 +13,7 @@
 #include "core/base/launcher.h"
 #include "core/tensor/rules.h"
 #include "shim/cli/binary.h"
+#include "shim/cli/imports.h"
 #include "shim/cli/script.h"
 
 struct running {
@@ -218,6 +219,30 @@ static bool takes_preload(const char *program)
     return takes;
 }
 
+/* Says once per job, if a report is asked for, that a Python script makes no MPI call. */
+static void tell_no_calls(char *const *argv)
+{
+    const char *report = getenv("SPARSESHIM_REPORT");
+
+    if (report == NULL || *report == '\0' || strcmp(report, "off") == 0 || ss_launcher_rank() > 0 ||
+        cfg_disabled())
+        return;
+    for (; *argv != NULL; argv++) {
+        const char *end = strrchr(*argv, '.');
+        struct imports imports;
+        if (end == NULL || strcmp(end, ".py") != 0)
+            continue;
+        imports = imports_of(*argv);
+        if (imports_no_mpi(&imports))
+            fprintf(
+                stderr,
+                "sparseshim run: torch.distributed in %s makes no MPI call with gloo or nccl, and "
+                "without one there is no report; see sparseshim(7), PyTorch\n",
+                *argv);
+        return;
+    }
+}
+
 /* Options of a launcher that was left out: "-n 4", "-np 4", "-n4". */
 static bool is_for_launcher(const char *option, const char *next)
 {
@@ -300,6 +325,8 @@ int cli_run(int argc, char **argv)
                                         "[--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
     if (status == CLI_OK && takes_preload(argv[first]))
         status = set_preload(&r);
+    if (status == CLI_OK)
+        tell_no_calls(argv + first);
     char **command = status == CLI_OK ? cli_launcher_exports(argv + first) : NULL;
     if (command != NULL)
         status = r.dry ? show(&r, command) : cli_become("run", command);

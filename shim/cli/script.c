@@ -104,6 +104,7 @@ bool script_follow(char path[PATH_MAX], struct script *script)
         printf("script:        %s is run by %s\n", path, next);
         script->is_one = true;
         script->python = script->python || names_python(next);
+        script->source = script->source || (depth == 0 && names_python(next));
         memcpy(path, next, sizeof next);
     }
     return access(path, R_OK) == 0;

@@ -26,6 +26,7 @@ const char *script_missing_word(const char *name);
 struct script {
     bool is_one; /* another program runs the file */
     bool python; /* Python runs it, or it is Python */
+    bool source; /* the file itself is a text in Python */
     bool bare;   /* a .py file without such a first line, for `python3 FILE` */
 };
 

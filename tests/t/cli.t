@@ -586,6 +586,41 @@ subtest 'check looks through scripts' => sub {
     like($out, qr/^script: +\.\/train\.py is run by \Q$python\E$/m, 'the interpreter');
     like($out, qr/^what to do: mpirun -n 8 sparseshim run python3 \.\/train\.py$/m, 'the command');
     verdict('train.py', 0, qr/at run time \(mpi4py\)/, 'without its folder');
+    mkdir "$dir/nets";
+    file('nets/__init__.py', "from torch.nn.parallel import DistributedDataParallel\n");
+    file('mine.py',          "from mpi4py import MPI\n");
+    my $mpirun = 'mpirun -n 8 sparseshim run python3 \./train\.py';
+    for my $case (
+        ["import numpy, mpi4py.MPI as m\n",                   0, 'mpi4py', qr/at run time \(mpi4py\)/, $mpirun],
+        ["import os, mine\nimport torch.distributed as d\n", 0, 'mpi4py torch.distributed', qr/at run time/, $mpirun],
+        ["if 1:\n    import horovod.torch as hvd\n",         0, 'horovod', qr/if its horovod is built for MPI/, $mpirun],
+        ["import torch.distributed as d\nd.init_process_group('mpi')\n", 0, 'torch.distributed', qr/PyTorch/, $mpirun],
+        ["import torch.distributed as d\n", 1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
+        ["from torch import distributed\n", 1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
+        ["import nets\n",                   1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
+        ["# import mpi4py\nimport json\n", 0, 'no mpi4py, horovod or torch.distributed', qr/at run time/, $mpirun])
+    {
+        my ($text, $status, $imports, $why, $advice) = @$case;
+        file('train.py', $text);
+        verdict('./train.py', $status, $why, "$text: the verdict");
+        like($out, qr/^imports: +\Q$imports\E$/m, "$text: what it imports");
+        like($out, qr/^what to do: $advice$/m, "$text: what to do");
+        for my $report ('rank0', 'off') {
+            ($code, $out, $err) = sh("cd '$dir' && SPARSESHIM_REPORT=$report '$cli' run -n python3 ./train.py");
+            like($err, $status && $report eq 'rank0' ? qr/\Asparseshim run: torch\.distributed in \.\/train\.py makes no MPI call .*see sparseshim\(7\), PyTorch\n\z/ : qr/\A\z/,
+                "$text: run with REPORT=$report");
+        }
+    }
+    file('train.py', "from mpi4py import MPI\ns = MPI.COMM_WORLD.allreduce(1)\n");
+    verdict('./train.py', 0, qr/at run time/, 'small letters');
+    like($out, qr/^objects: .*use comm\.Allreduce, on arrays$/m, 'the capital letter is named');
+    mkdir "$dir/$_" for 'venv', 'venv/bin', 'venv/lib', 'venv/lib/python3.11', 'venv/lib/python3.11/site-packages';
+    symlink '/bin/true', "$dir/venv/bin/python";
+    verdict('venv/bin/python', 0, qr/at run time/, 'an environment without mpi4py');
+    like($out, qr/^what to do: install mpi4py$/m, 'is to get it');
+    mkdir "$dir/venv/lib/python3.11/site-packages/mpi4py";
+    verdict('venv/bin/python', 0, qr/at run time/, 'an environment with mpi4py');
+    like($out, qr/^what to do: mpirun -n 8 sparseshim run venv\/bin\/python SCRIPT$/m, 'is not to get it');
     ($code, $out) = sh("cd '$dir' && PATH='$dir' '$cli' check ./train.py");
     like("$code $out", qr/^1 verdict: .* neither an ELF program nor a script/, 'where there is no python3');
     file('text', "import mpi4py\n", 0755);
