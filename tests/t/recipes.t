@@ -153,10 +153,14 @@ settings() { # FILE
 batch_scripts() {
     settings scripts/examples/train.sbatch >"$WORK/want"
     settings scripts/examples/observe.sbatch >"$WORK/out"
-    [ "$(sed 's,CONFIG=train.conf,MODE=observe,' "$WORK/want" | sort)" = "$(cat "$WORK/out")" ] &&
+    [ "$(sed '/STRICT=on/d; s,CONFIG=train.conf,MODE=observe,' "$WORK/want" | sort)" = "$(cat "$WORK/out")" ] &&
         grep -q '^SPARSESHIM_CONFIG=train.conf$' "$WORK/want"
     tap "$?" "Slurm: observe.sbatch has the settings of train.sbatch, but observes in place of its rules"
-    local script
+    local script set
+    mapfile -t set < <(sed "s,=train.conf,=$WORK/none.conf,; /REPORT/d" "$WORK/want")
+    within 60 env SPARSESHIM_MIN_COUNT=1 "${set[@]}" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/fewcalls" 4
+    [ "$STATUS" -ne 0 ] && grep -q 'none.conf cannot be read' "$WORK/err" && grep -q 'STRICT is on' "$WORK/err" "$WORK/out"
+    tap "$?" "Slurm: with the settings of train.sbatch a job fails if its rules are missing"
     mkdir "$WORK/no-module"
     printf '#!/bin/sh\n: >"%s"\n' "$WORK/started" >"$WORK/no-module/srun"
     chmod +x "$WORK/no-module/srun"
