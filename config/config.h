@@ -139,8 +139,8 @@ size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *row
 void cfg_policy(const struct cfg *cfg, char *text, size_t size);
 
 /* Returns FILE:LINE of the policy that allows no mode for this job, and so has set `disable`; or
- * NULL. */
-const char *cfg_turned_off(const struct cfg *cfg);
+ * NULL. *for_all: it allows no mode to any job. */
+const char *cfg_turned_off(const struct cfg *cfg, bool *for_all);
 
 /* Returns FILE[:LINE] of a policy that cannot be read or understood, so that every call passes
  * through; or NULL. */

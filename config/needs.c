@@ -9,6 +9,12 @@ static bool uses_density(const struct cfg_options *o)
     return cfg_is_lossy(o) || o->mode == CFG_MODE_OBSERVE;
 }
 
+/* All elements in full: the calls are those of MODE=exact. */
+static bool sends_less(const struct cfg_options *o)
+{
+    return !cfg_is_lossy(o) || o->density.density < 1 || o->value_type != SS_VALUES_SAME;
+}
+
 static bool may_run(const struct cfg_options *o)
 {
     return cfg_is_lossy(o) || !((SS_GLOBAL_ALGORITHMS | SS_WHOLE_ALGORITHMS) >> o->algorithm & 1);
@@ -55,6 +61,7 @@ static const struct need {
     {"MERGE", has_thread, "PROGRESS", " other than off", true},
     {"MERGE", waits_for_all, "QUORUM", "=all", true},
     {"DENSITY", uses_density, "MODE", "=topk or quant", false},
+    {"DENSITY", sends_less, "VALUE_TYPE", "=q4, or MODE=quant, to send less", false},
     {"REGISTER", cfg_is_lossy, "MODE", "=topk or quant", false},
     {"EXCLUDE", cfg_is_lossy, "MODE", "=topk or quant", false},
     {"WARMUP_STEPS", cfg_is_lossy, "MODE", "=topk or quant", false},

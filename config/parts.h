@@ -77,6 +77,7 @@ struct cfg {
     char *locked[CFG_ROWS]; /* FILE:LINE of the system's file that locks the option, or NULL */
     char *modes_from;       /* FILE:LINE of allow_modes */
     unsigned modes;         /* allowed, a bit for each; 0: all */
+    bool no_modes;          /* allow_modes = none: the library is off */
     char *misread;          /* FILE[:LINE] of a policy that cannot be understood, or NULL */
     bool bad[CFG_ROWS];     /* the system's file has a value that the row does not admit */
     bool limited;           /* MODE is what allow_modes has left of it */

@@ -9,6 +9,7 @@
 enum { LONGEST_WORD = 63 };
 
 #define ALLOWED_LOCKS "names of options but DISABLE, separated by blanks"
+#define AMONG_MODES   ", separated by blanks, or none alone"
 
 static const char *const lines[] = {"lock", "allow_modes"};
 enum { LINES = sizeof lines / sizeof lines[0] };
@@ -99,28 +100,35 @@ static void hint_at_mode(const char *typed, char *text, size_t size)
             snprintf(text, size, "; did you mean %s?", word);
 }
 
+static bool is_none(const char *list)
+{
+    char word[LONGEST_WORD + 1], further[LONGEST_WORD + 1];
+    return next_word(&list, word) && cfg_same(word, "none") && !next_word(&list, further);
+}
+
 static void allow_modes(struct cfg *cfg, const char *where, const char *list)
 {
     const struct cfg_option *mode = &cfg_table[cfg_find("MODE")];
     char word[LONGEST_WORD + 1], meant[LONGEST_WORD + 20];
     union cfg_value value;
     unsigned modes = 0;
-    while (next_word(&list, word)) {
+    const bool none = is_none(list);
+    while (!none && next_word(&list, word)) {
         if (cfg_parse(mode, word, &value)) {
             modes |= 1u << value.choice;
             continue;
         }
         hint_at_mode(word, meant, sizeof meant);
-        cfg_say(cfg, true,
-                "%s: allow_modes = %s is not allowed (allowed: %s, separated by blanks%s)%s", where,
-                CFG_SHOWN(word), mode->allowed, meant, cfg_misread(cfg, where));
+        cfg_say(cfg, true, "%s: allow_modes = %s is not allowed (allowed: %s" AMONG_MODES "%s)%s",
+                where, CFG_SHOWN(word), mode->allowed, meant, cfg_misread(cfg, where));
     }
-    if (modes == 0)
+    if (modes == 0 && !none)
         return;
     free(cfg->modes_from);
     cfg->modes_from = NULL;
     keep(cfg, &cfg->modes_from, where);
     cfg->modes = modes;
+    cfg->no_modes = none;
 }
 
 void cfg_policy_line(struct cfg *cfg, const char *where, enum cfg_source source, const char *name,
@@ -137,7 +145,7 @@ void cfg_policy_line(struct cfg *cfg, const char *where, enum cfg_source source,
     if (!next_word(&list, word))
         cfg_say(cfg, true, "%s: %s = is not allowed (allowed: %s%s)%s", where, lines[!locks],
                 locks ? ALLOWED_LOCKS : cfg_table[cfg_find("MODE")].allowed,
-                locks ? "" : ", separated by blanks", cfg_misread(cfg, where));
+                locks ? "" : AMONG_MODES, cfg_misread(cfg, where));
     if (!locks)
         allow_modes(cfg, where, value);
     for (list = value; locks && next_word(&list, word);)
@@ -164,13 +172,8 @@ static void list_modes(char *text, size_t size, unsigned modes)
             used += (size_t)snprintf(text + used, size - used, " %s", word_of(mode, word));
 }
 
-static void switch_off(struct cfg *cfg, const char *asked, const char *allowed)
+static void switch_off(struct cfg *cfg)
 {
-    cfg_say(cfg, false,
-            CFG_PREFIX
-            "MODE=%s is not in allow_modes =%s (%s), nor is a mode that does less; every "
-            "call passes through",
-            asked, allowed, cfg->modes_from);
     cfg_set(cfg, cfg_find("DISABLE"), "on", CFG_FROM_SYSTEM_FILE, "allow_modes");
     cfg->switched_off = true;
 }
@@ -197,7 +200,12 @@ static void limit_mode(struct cfg *cfg)
     list_modes(allowed, sizeof allowed, cfg->modes);
     word_of(mode, word);
     if (!(cfg->modes >> mode & 1)) {
-        switch_off(cfg, cfg->text[row], allowed);
+        cfg_say(cfg, false,
+                CFG_PREFIX
+                "MODE=%s is not in allow_modes =%s (%s), nor is a mode that does less; every "
+                "call passes through",
+                cfg->text[row], allowed, cfg->modes_from);
+        switch_off(cfg);
         return;
     }
     if (cfg->source[row] != CFG_FROM_DEFAULT)
@@ -210,7 +218,10 @@ static void limit_mode(struct cfg *cfg)
 void cfg_apply_policy(struct cfg *cfg)
 {
     check_locked(cfg);
-    limit_mode(cfg);
+    if (cfg->no_modes)
+        switch_off(cfg);
+    else
+        limit_mode(cfg);
 }
 
 const char *cfg_misread_policy(const struct cfg *cfg)
@@ -227,8 +238,9 @@ const char *cfg_ruled_by(const struct cfg *cfg, size_t row)
     return cfg->switched_off && row == cfg_find("DISABLE") ? cfg->modes_from : NULL;
 }
 
-const char *cfg_turned_off(const struct cfg *cfg)
+const char *cfg_turned_off(const struct cfg *cfg, bool *for_all)
 {
+    *for_all = cfg->no_modes;
     return cfg->switched_off ? cfg->modes_from : NULL;
 }
 
@@ -241,9 +253,9 @@ void cfg_policy(const struct cfg *cfg, char *text, size_t size)
             used += (size_t)snprintf(text + used, size - used, "%s %s",
                                      used > 0 ? "" : "lock =", cfg_table[i].name);
     list_modes(modes, sizeof modes, cfg->modes);
-    if (cfg->modes != 0 && used < size)
+    if (cfg->modes_from != NULL && used < size)
         used += (size_t)snprintf(text + used, size - used, "%sallow_modes =%s",
-                                 used > 0 ? ", " : "", modes);
+                                 used > 0 ? ", " : "", cfg->no_modes ? " none" : modes);
     if (cfg->misread != NULL && used < size)
         used +=
             (size_t)snprintf(text + used, size - used, "%snot understood", used > 0 ? ", " : "");

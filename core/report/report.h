@@ -34,6 +34,7 @@ struct ss_report_job {
     int ranks;               /* size of the world, or 0 if unknown */
     int64_t start_unix;      /* seconds since 1970, UTC */
     bool observe;            /* MODE=observe: predictions and advice */
+    uint64_t min_count;      /* elements, MIN_COUNT */
     bool complete;           /* the job has ended; else the report is an interim one */
     const char *kept;        /* path of the JSON file, NULL: none was written */
     const struct ss_report_option *options; /* options that differ from their defaults */

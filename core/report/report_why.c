@@ -36,8 +36,10 @@ static void say_unseen(struct page *page, const struct ss_report_scene *scene, u
             "libsparseshim.so in front of it",
             scene->before);
     if (scene->python)
-        say(page, "lower-case mpi4py calls such as comm.allreduce send pickled objects and never "
-                  "call MPI_Allreduce; comm.Allreduce, with arrays, does");
+        say(page,
+            "lower-case mpi4py calls such as comm.allreduce send pickled objects and never "
+            "call MPI_Allreduce; comm.Allreduce, with arrays, does; PyTorch with gloo or nccl "
+            "makes no MPI call: see sparseshim(7), PyTorch");
 }
 
 /* Allreduces on communicators of one rank and calls that no MIN_COUNT makes eligible are not in

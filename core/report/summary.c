@@ -137,18 +137,35 @@ static int next_reason(struct ss_stats *stats, const bool said[SS_REASONS])
     return most;
 }
 
-static void say_passed(struct ss_summary *s, struct ss_stats *stats)
+/* Writes the words for a reason; those for a small count name MIN_COUNT, and the most elements of a
+ * call that a lower one would serve. */
+static void name_reason(const struct ss_stats *stats, const struct ss_report_job *job,
+                        enum ss_reason reason, char *text, size_t size)
+{
+    int n = snprintf(text, size, "%s", ss_reason_name(reason));
+
+    if (reason != SS_WHY_SMALL)
+        return;
+    n += snprintf(text + n, size - (size_t)n, "=%llu", (unsigned long long)job->min_count);
+    if (stats->small_largest > 0)
+        snprintf(text + n, size - (size_t)n, " (largest %llu)",
+                 (unsigned long long)stats->small_largest);
+}
+
+static void say_passed(struct ss_summary *s, struct ss_stats *stats,
+                       const struct ss_report_job *job)
 {
     bool said[SS_REASONS] = {false};
-    char text[SS_SUMMARY_TEXT] = "";
+    char text[SS_SUMMARY_TEXT] = "", name[160];
     size_t used = 0;
     int reasons = 0, i;
 
     for (; (i = next_reason(stats, said)) < SS_REASONS; reasons++) {
         said[i] = true;
+        name_reason(stats, job, (enum ss_reason)i, name, sizeof name);
         if (reasons < MOST_REASONS)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s",
-                                     reasons > 0 ? "; " : "", ss_reason_name((enum ss_reason)i),
+                                     reasons > 0 ? "; " : "", name,
                                      SS_COUNT(atomic_load(&stats->passed[i])));
     }
     if (reasons > MOST_REASONS)
@@ -417,7 +434,7 @@ void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
     say_headline(summary, stats, job);
     say_calls(summary, stats, &totals);
     say_bytes(summary, job, &totals);
-    say_passed(summary, stats);
+    say_passed(summary, stats, job);
     say_topk(summary, stats);
     say_rounds(summary, stats);
     say_merged(summary, &stats->merged);

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <elf.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include "config/config.h"
 #include "shim/cli/deps.h"
+#include "shim/cli/imports.h"
 #include "shim/cli/script.h"
 
 enum { NOBODY = -1 };
@@ -30,6 +32,7 @@ struct check {
     const char *asked;   /* as the user named it */
     char path[PATH_MAX]; /* the ELF file: the program, or what runs the script */
     struct script script;
+    struct imports imports; /* of a Python script */
     struct deps deps;
     enum binary_status status;
     int mpi; /* object that implements MPI, or NOBODY */
@@ -282,16 +285,48 @@ static bool defines_reduction_itself(struct check *c)
                    "%s has an MPI_Allreduce of its own, which comes before every preload", c->path);
 }
 
+/* Returns true if mpi4py lies among the packages of the Python that runs. */
+static bool has_mpi4py(const struct check *c)
+{
+    char pattern[PATH_MAX + 64];
+    glob_t found;
+
+    snprintf(pattern, sizeof pattern, "%.*s../lib*/python3*/*-packages/mpi4py",
+             (int)(base_name(c->path) - c->path), c->path);
+    bool any = glob(pattern, 0, NULL, &found) == 0;
+    globfree(&found);
+    return any;
+}
+
+static bool communicates_without_mpi(struct check *c)
+{
+    return imports_no_mpi(&c->imports) &&
+           verdict(
+               c, "sum the gradients by mpi4py, or use the backend mpi: see sparseshim(7), PyTorch",
+               "%s imports torch.distributed, whose backends gloo and nccl make no MPI call",
+               c->asked);
+}
+
 static bool loads_mpi_at_run_time(struct check *c)
 {
+    static const char from[] = "from Open MPI 4 or 5, or from the MPICH ABI family";
+    const char *package = c->imports.mpi4py    ? "mpi4py"
+                          : c->imports.horovod ? "horovod"
+                          : c->imports.torch   ? "torch.distributed"
+                                               : NULL;
+    char advice[PATH_MAX + 128];
+
     if (!c->script.python || c->caller != NOBODY)
         return false;
     c->seen = true;
-    char advice[PATH_MAX + 128];
-    snprintf(advice, sizeof advice, "mpirun -n 8 sparseshim run python3 %s", c->asked);
-    return verdict(c, c->script.bare ? advice : "install mpi4py",
-                   "if MPI comes in at run time (mpi4py), from Open MPI 4 or 5, or from the MPICH "
-                   "ABI family");
+    snprintf(advice, sizeof advice, "mpirun -n 8 sparseshim run %s%s%s",
+             c->script.bare ? "python3 " : "", c->asked, c->script.source ? "" : " SCRIPT");
+    if (package != NULL && !c->imports.mpi4py)
+        return verdict(c, advice, "if its %s is built for MPI (see sparseshim(7), %s), %s", package,
+                       c->imports.horovod ? "Horovod" : "PyTorch", from);
+    if (package == NULL && !c->script.bare && !has_mpi4py(c))
+        snprintf(advice, sizeof advice, "install mpi4py");
+    return verdict(c, advice, "if MPI comes in at run time (mpi4py), %s", from);
 }
 
 static bool uses_no_mpi(struct check *c)
@@ -503,6 +538,7 @@ static rule *const rules[] = {
     is_privileged,
     lacks_libraries,
     defines_reduction_itself,
+    communicates_without_mpi,
     loads_mpi_at_run_time,
     uses_no_mpi,
     has_other_mpi,
@@ -552,6 +588,20 @@ static void print_nonblocking(const struct check *c)
                imports(c, caller, nonblocking, LENGTH(nonblocking)));
 }
 
+static void print_imports(const struct check *c)
+{
+    const struct imports *i = &c->imports;
+
+    if (!c->script.source)
+        return;
+    printf("imports:      %s%s%s%s\n", i->mpi4py ? " mpi4py" : "", i->horovod ? " horovod" : "",
+           i->torch ? " torch.distributed" : "",
+           i->mpi4py || i->horovod || i->torch ? "" : " no mpi4py, horovod or torch.distributed");
+    if (i->mpi4py && i->objects)
+        puts("objects:       comm.allreduce of mpi4py sends pickled objects, which pass through; "
+             "use comm.Allreduce, on arrays");
+}
+
 static void print_facts(const struct check *c)
 {
     const struct binary *program = &c->deps.objects[0].binary;
@@ -570,6 +620,7 @@ static void print_facts(const struct check *c)
     if (c->mpi != NOBODY)
         print_definitions(c);
     print_callers(c);
+    print_imports(c);
     print_nonblocking(c);
 }
 
@@ -606,11 +657,16 @@ int cli_check(int argc, char **argv)
     }
     int status = CLI_USAGE;
     c->asked = argv[1];
-    if (!script_locate(argv[1], c->path) || !script_follow(c->path, &c->script)) {
+    char file[PATH_MAX];
+    bool found = script_locate(argv[1], c->path);
+    memcpy(file, c->path, sizeof file);
+    if (!found || !script_follow(c->path, &c->script)) {
         fprintf(stderr, "sparseshim check: %s cannot be read: %s\n",
                 c->path[0] != '\0' ? c->path : argv[1], strerror(errno));
         goto done;
     }
+    if (c->script.source)
+        c->imports = imports_of(file);
     c->status = deps_open(&c->deps, c->path);
     if (c->status == BINARY_UNREADABLE)
         fprintf(stderr, "sparseshim check: %s cannot be read: %s\n", c->path, strerror(errno));

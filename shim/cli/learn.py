@@ -358,16 +358,9 @@ def parse(arguments):
     return options, int(own["--steps"] or 0), own["--out"], arguments[at:]
 
 
-def name_of(ranks, command):
+def name_of(ranks):
     """Returns the name of the file: of the program, or of the script or module that Python runs."""
-    program = ranks[0].facts.get("program", "program")
-    if program.startswith("python"):
-        for word, following in zip(command, command[1:] + [""]):
-            if word.endswith(".py"):
-                return Path(word).stem
-            if word == "-m":
-                return following
-    return program
+    return ranks[0].facts.get("program", "program").removesuffix(".py")
 
 
 def save(path, text):
@@ -403,9 +396,10 @@ def conclude(job, out, command):
     if not groups:
         if not ranks:
             print("  no rank recorded a call: is it an MPI program with sums of at least MIN_COUNT floats or doubles, "
-                  f"and do its hosts see {job.directory}?", file=sys.stderr)
+                  f"and do its hosts see {job.directory}? PyTorch with gloo or nccl makes no MPI call: "
+                  "see sparseshim(7), PyTorch", file=sys.stderr)
         return NOTHING
-    return write(ranks, groups, rules, out, name_of(ranks, command))
+    return write(ranks, groups, rules, out, name_of(ranks))
 
 
 def write(ranks, groups, rules, out, name):
@@ -426,11 +420,11 @@ def write(ranks, groups, rules, out, name):
 
 
 def forbidden():
-    """The place of the site's policy if that does not let MODE be learn; else empty."""
+    """The place of the site's policy if that lets MODE not be learn, or nothing run; else empty."""
     seen = subprocess.run([COMMAND, "info"], env={**os.environ, "SPARSESHIM_MODE": "learn"}, text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    mode = re.search(r"^SPARSESHIM_MODE +(\S+) +(.*)$", seen, re.M)
-    return "" if not mode or mode[1] == "learn" else mode[2]
+    mode = re.search(r"^SPARSESHIM_MODE +(?!learn )\S+ +(.*)$|^SPARSESHIM_DISABLE +on +(locked by .*)$", seen, re.M)
+    return (mode[1] or mode[2]) if mode else ""
 
 
 def main():

@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "core/base/launcher.h"
+#include "shim/cli/script.h"
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "unknown"
@@ -93,6 +94,15 @@ static int unknown(const char *name)
     for (size_t i = 0; i < VERBS; i++)
         if (cfg_nearer(name, verbs[i].name, &best))
             near = verbs[i].name;
+    const char *word = script_missing_word(name);
+    if (near == NULL || strchr(name, '/') != NULL) {
+        char path[PATH_MAX];
+        if (script_locate(name, path)) {
+            fprintf(stderr, "sparseshim: %s is a program, no verb: sparseshim run %s%s\n",
+                    CFG_SHOWN(name), word, CFG_SHOWN(name));
+            return CLI_USAGE;
+        }
+    }
     if (near != NULL)
         fprintf(stderr, "sparseshim: %s is not known; did you mean %s?\n", CFG_SHOWN(name), near);
     else

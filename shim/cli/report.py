@@ -11,18 +11,21 @@ show the reports of jobs, as text and in other forms
   --job=WHICH       one job of a folder that has several: by its number, which report lists, or by its
                     start, such as --job='2026-11-20 19:12' (default: the newest)
   --trace DIR ...   the traces of all ranks (SPARSESHIM_TRACE) in one file, for ui.perfetto.dev or
-                    chrome://tracing: -o FILE, or the standard output
+                    chrome://tracing
   --legend          the meaning of each word and number
+  -o FILE           writes to the file instead of the standard output
 Without --merge and --compare, the reports of a folder are merged, and two jobs of one program are
 compared; other reports are printed one after the other:
   sparseshim report reports/                        all ranks
   sparseshim report before/ after/                  two jobs
-  sparseshim report --html reports/ >report.html
+  sparseshim report --html reports/ -o report.html
   sparseshim report --trace traces/ -o trace.json
 Exit status: 0; 1 a file cannot be read or is no report, or the files do not belong together;
 2 usage, or a trace that is neither a file nor a folder.
 """
+import contextlib
 import csv
+import io
 import os
 import sys
 
@@ -142,17 +145,37 @@ def run(how, form, names, wanted):
     return 0 if good else 1
 
 
+def to_file(path, write):
+    """Writes the standard output of a function to the file, if the function returns 0; returns its status."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        status = write()
+    if status:
+        return status
+    try:
+        with open(path, "w", encoding="utf-8", errors="replace", newline="") as out:
+            out.write(text.getvalue())
+    except OSError as error:
+        jobs.say(f"{path} cannot be written: {error.strerror}; name a file in a folder of your own by -o FILE")
+        return 1
+    return 0
+
+
 # ---- arguments ----
 
-def take_trace(arguments):
+def take_output(arguments):
+    """Returns the file of -o, or None, and the other arguments."""
+    if "-o" not in arguments:
+        return None, arguments
+    at = arguments.index("-o")
+    if at + 1 == len(arguments):
+        raise Usage("-o takes the name of a file")
+    return arguments[at + 1], arguments[:at] + arguments[at + 2:]
+
+
+def take_trace(arguments, path):
     first, rest = arguments[0], arguments[1:]
     rest = [first[len("--trace="):], *rest] if first != "--trace" else rest
-    path = None
-    if "-o" in rest:
-        at = rest.index("-o")
-        if at + 1 == len(rest):
-            raise Usage("-o takes the name of a file")
-        path, rest = rest[at + 1], rest[:at] + rest[at + 2:]
     for argument in rest:
         if argument.startswith("-"):
             raise Usage(f"{argument} is not allowed beside --trace")
@@ -202,14 +225,15 @@ def main(arguments):
         if {"-h", "--help"} & set(arguments):
             sys.stdout.write(__doc__)
             return 0
+        path, arguments = take_output(arguments)
         if arguments and (arguments[0] == "--trace" or arguments[0].startswith("--trace=")):
-            return take_trace(arguments)
+            return take_trace(arguments, path)
         how, form, wanted, names = take_options(arguments)
         check_usage(how, form, wanted, names)
         if form == "--legend":
             sys.stdout.write(words.legend(columns.REPORT + merge.GROUPS + compare.GROUPS))
             return 0
-        return run(how, form, names, wanted)
+        return run(how, form, names, wanted) if path is None else to_file(path, lambda: run(how, form, names, wanted))
     except (Usage, jobs.Wrong) as wrong:
         jobs.say(wrong)
         return 2 if isinstance(wrong, Usage) else 1

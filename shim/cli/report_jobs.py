@@ -180,7 +180,8 @@ def read(argument):
         names = [os.path.join(argument, name) for name in sorted(os.listdir(argument)) if is_report(name)]
         if not names:
             say(f"{argument} holds no reports (sparseshim-*.json, as SPARSESHIM_REPORT with "
-                "SPARSESHIM_REPORT_DIR writes them)")
+                "SPARSESHIM_REPORT_DIR writes them); a program that makes no MPI call writes none: "
+                "for PyTorch with gloo or nccl see sparseshim(7), PyTorch")
             return [], False
     for name in names:
         try:

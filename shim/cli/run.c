@@ -13,6 +13,7 @@
 #include "core/base/launcher.h"
 #include "core/tensor/rules.h"
 #include "shim/cli/binary.h"
+#include "shim/cli/imports.h"
 #include "shim/cli/script.h"
 
 struct running {
@@ -74,18 +75,20 @@ static int check_rules(const char *name, const char *value)
     return CLI_OK;
 }
 
-/* Says why CONFIG, which is set, cannot be read; of a profile, which ones there are. */
+/* Says why the file or profile that CONFIG names, in the environment or as an option, cannot be
+ * read; of a profile, which ones there are. The job would run by other options than meant. */
 static int check_config(void)
 {
     static const char about[] = "SPARSESHIM_CONFIG";
     const char *problem, *value = getenv(about);
-    struct cfg *cfg = cfg_load();
+    struct cfg *cfg = value != NULL && !cfg_disabled() ? cfg_load() : NULL;
     int status = CLI_OK;
+    bool fatal;
 
-    for (size_t i = 0; cfg != NULL && (problem = cfg_problem(cfg, i, NULL)) != NULL; i++) {
-        if (status != CLI_OK || strncmp(problem, about, sizeof about - 1) != 0)
+    for (size_t i = 0; cfg != NULL && (problem = cfg_problem(cfg, i, &fatal)) != NULL; i++) {
+        if (status != CLI_OK || !fatal || strncmp(problem, about, sizeof about - 1) != 0)
             continue;
-        char *names = value != NULL && value[0] == '@' ? cfg_profile_names() : NULL;
+        char *names = value[0] == '@' ? cfg_profile_names() : NULL;
         if (cli_speaks_for_host())
             fprintf(stderr, "sparseshim run: %s%s%s\n", problem,
                     names != NULL ? "; profiles: " : "", names != NULL ? names : "");
@@ -130,11 +133,7 @@ static int set_option(struct running *r, const char *argument)
     }
     int status = check_rules(row.name, value);
     snprintf(variable, sizeof variable, "SPARSESHIM_%s", row.name);
-    if (status == CLI_OK)
-        status = put(r, variable, value);
-    if (status == CLI_OK && strcmp(row.name, "CONFIG") == 0)
-        status = check_config();
-    return status;
+    return status == CLI_OK ? put(r, variable, value) : status;
 }
 
 static int set_preload(struct running *r)
@@ -168,10 +167,22 @@ done:
 
 int cli_become(const char *verb, char **argv)
 {
-    execvp(argv[0], argv);
+    const char *word = script_missing_word(argv[0]), *name = argv[0];
+    if (strcmp(word, SCRIPT_PYTHON) == 0) {
+        if (cli_speaks_for_host())
+            fprintf(stderr,
+                    "sparseshim %s: %s is a Python script that cannot be run by its name alone: "
+                    "sparseshim %s %s%s\n",
+                    verb, name, verb, word, name);
+        return CLI_CANNOT_RUN;
+    }
+    execvp(name, argv);
     int error = errno;
-    if (cli_speaks_for_host())
-        fprintf(stderr, "sparseshim %s: %s cannot be run: %s\n", verb, argv[0], strerror(error));
+    if (cli_speaks_for_host() && *word != '\0')
+        fprintf(stderr, "sparseshim %s: %s is not in PATH: sparseshim %s %s%s\n", verb, name, verb,
+                word, name);
+    else if (cli_speaks_for_host())
+        fprintf(stderr, "sparseshim %s: %s cannot be run: %s\n", verb, name, strerror(error));
     return error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
 }
 
@@ -206,6 +217,30 @@ static bool takes_preload(const char *program)
                 path, binary.interpreter);
     binary_close(&binary);
     return takes;
+}
+
+/* Says once per job, if a report is asked for, that a Python script makes no MPI call. */
+static void tell_no_calls(char *const *argv)
+{
+    const char *report = getenv("SPARSESHIM_REPORT");
+
+    if (report == NULL || *report == '\0' || strcmp(report, "off") == 0 || ss_launcher_rank() > 0 ||
+        cfg_disabled())
+        return;
+    for (; *argv != NULL; argv++) {
+        const char *end = strrchr(*argv, '.');
+        struct imports imports;
+        if (end == NULL || strcmp(end, ".py") != 0)
+            continue;
+        imports = imports_of(*argv);
+        if (imports_no_mpi(&imports))
+            fprintf(
+                stderr,
+                "sparseshim run: torch.distributed in %s makes no MPI call with gloo or nccl, and "
+                "without one there is no report; see sparseshim(7), PyTorch\n",
+                *argv);
+        return;
+    }
 }
 
 /* Options of a launcher that was left out: "-n 4", "-np 4", "-n4". */
@@ -283,11 +318,15 @@ int cli_run(int argc, char **argv)
     if (r.cfg == NULL)
         return no_memory();
     int status = take_all(&r, argc, argv, &first);
+    if (status == CLI_OK)
+        status = check_config();
     if (status == CLI_OK && first >= argc)
         status = cli_usage_error("run", "no program given; usage: sparseshim run [-n] "
                                         "[--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
     if (status == CLI_OK && takes_preload(argv[first]))
         status = set_preload(&r);
+    if (status == CLI_OK)
+        tell_no_calls(argv + first);
     char **command = status == CLI_OK ? cli_launcher_exports(argv + first) : NULL;
     if (command != NULL)
         status = r.dry ? show(&r, command) : cli_become("run", command);

@@ -76,6 +76,19 @@ static bool is_python_source(const char *path)
     return n > 3 && strcmp(path + n - 3, ".py") == 0;
 }
 
+const char *script_missing_word(const char *name)
+{
+    char path[PATH_MAX], interpreter[PATH_MAX];
+    struct stat st;
+
+    if (!script_locate(name, path) || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return "";
+    if (is_python_source(path) &&
+        (!executable_file(path) || !script_interpreter(path, interpreter)))
+        return SCRIPT_PYTHON;
+    return strchr(path, '/') == NULL && executable_file(path) ? "./" : "";
+}
+
 /* The kernel follows at most a few interpreters. */
 bool script_follow(char path[PATH_MAX], struct script *script)
 {
@@ -91,6 +104,7 @@ bool script_follow(char path[PATH_MAX], struct script *script)
         printf("script:        %s is run by %s\n", path, next);
         script->is_one = true;
         script->python = script->python || names_python(next);
+        script->source = script->source || (depth == 0 && names_python(next));
         memcpy(path, next, sizeof next);
     }
     return access(path, R_OK) == 0;

@@ -16,9 +16,17 @@ bool script_locate(const char *name, char path[PATH_MAX]);
  * program. */
 bool script_interpreter(const char *script, char interpreter[PATH_MAX]);
 
+#define SCRIPT_PYTHON "python3 "
+
+/* Returns the word that is missing before the name of a file that is there: SCRIPT_PYTHON if it is
+ * a Python source that is not executable or does not name its interpreter; "./" if it is
+ * executable, in the current directory and not found in PATH; else "". */
+const char *script_missing_word(const char *name);
+
 struct script {
     bool is_one; /* another program runs the file */
     bool python; /* Python runs it, or it is Python */
+    bool source; /* the file itself is a text in Python */
     bool bare;   /* a .py file without such a first line, for `python3 FILE` */
 };
 

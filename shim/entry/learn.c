@@ -3,6 +3,7 @@
 #include "shim/entry/learn.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
+#include "shim/job/program.h"
 #include "shim/mpi/files.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/log.h"
@@ -170,13 +172,15 @@ static void append_text(enum ss_learn_kind kind, const char *text)
 /* Writes the facts of the whole file, a line each. */
 static void append_job(void)
 {
-    char text[256];
+    char text[256 + NAME_MAX], program[NAME_MAX + 1];
     struct cfg_row row;
+
+    shim_program_name(program, sizeof program);
 
     snprintf(text, sizeof text, "rank %d\nranks %d\nhost %016llx\nprogram %s\n", shim.process.rank,
              shim.process.ranks,
              (unsigned long long)shim_comm_host(shim.process.rank < 0 ? 0 : shim.process.rank),
-             program_invocation_short_name);
+             program);
     append_text(SS_LEARN_TEXT, text);
     for (size_t i = 0; cfg_row(shim.cfg, i, &row); i++) {
         char line[512];

@@ -196,7 +196,8 @@ static bool is_doubled(void)
 static enum shim_phase look_around(void)
 {
     struct timespec now;
-    const char *lacking;
+    const char *lacking, *off;
+    bool for_all;
 
     if (!shim_real_find_next())
         return SHIM_NEW;
@@ -205,9 +206,11 @@ static enum shim_phase look_around(void)
     shim.process.start_second = now.tv_sec;
     if (cfg_disabled() || !prepare_settings())
         return SHIM_PASS;
-    if (cfg_turned_off(shim.cfg))
-        refuse("no mode is allowed that does as little as MODE asks for: ",
-               cfg_turned_off(shim.cfg));
+    off = cfg_turned_off(shim.cfg, &for_all);
+    if (off && for_all)
+        refuse("the site has switched this library off for all jobs: ", off);
+    else if (off)
+        refuse("no mode is allowed that does as little as MODE asks for: ", off);
     if (shim.options.disable)
         return SHIM_PASS;
     if (!shim_real_has_library() || is_doubled())

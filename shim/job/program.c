@@ -55,7 +55,7 @@ static bool script_of(char *name, size_t size)
     return false;
 }
 
-static void name_of(char *name, size_t size)
+void shim_program_name(char *name, size_t size)
 {
     const char *program = program_invocation_short_name;
 
@@ -68,7 +68,7 @@ bool shim_program_is_served(const char *patterns)
     char name[NAME_MAX + 1], pattern[NAME_MAX + 1];
     bool named = false, found = false;
 
-    name_of(name, sizeof name);
+    shim_program_name(name, sizeof name);
     for (const char *p = patterns + strspn(patterns, " \t"); *p; p += strspn(p, " \t")) {
         size_t length = strcspn(p, " \t");
         bool out = *p == '!';

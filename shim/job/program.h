@@ -3,10 +3,13 @@
 #define SHIM_JOB_PROGRAM_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+/* Writes the file name of the program, or of the script or module that Python runs. */
+void shim_program_name(char *name, size_t size);
 
 /* Returns true if PROGRAMS names the program. patterns: names with * and ? as in fnmatch, separated
- * by blanks, with ! before those that are excluded; "": all. The name is the file name of the
- * program, or of the script or module that Python runs. */
+ * by blanks, with ! before those that are excluded; "": all. */
 bool shim_program_is_served(const char *patterns);
 
 #endif

@@ -1,6 +1,7 @@
 /* The report of this process: what goes into it, when it is due, and where it is written. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "shim/comm/comm.h"
 #include "shim/comm/progress.h"
 #include "shim/job/job.h"
+#include "shim/job/program.h"
 #include "shim/mpi/files.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
@@ -59,8 +61,11 @@ static int write_json(void *job, int fd)
 static void tell_lost(const char *directory, const char *name, const char *reason)
 {
     if (!atomic_exchange(&shim.report.lost, true))
-        shim_say(CFG_DEBUG_WARN, "SPARSESHIM_REPORT_DIR: %s%s%s cannot be written: %s", directory,
-                 *name ? "/" : "", name, reason);
+        shim_say(
+            CFG_DEBUG_WARN,
+            "SPARSESHIM_REPORT_DIR: %s%s%s cannot be written: %s; make a directory of your own "
+            "there before the job starts, on all nodes, or name another",
+            directory, *name ? "/" : "", name, reason);
 }
 
 bool shim_directory_of(const char *option, char *directory, size_t size)
@@ -185,8 +190,9 @@ static void write_report(bool file, bool text, bool complete)
     struct ss_report_option options[MAX_OPTIONS];
     ss_report_sentence reasons[SS_REPORT_SENTENCES];
     const char *notes[SS_REPORT_SENTENCES];
+    char program[NAME_MAX + 1];
     struct ss_report_job job = {
-        .program = program_invocation_short_name,
+        .program = program,
         .version = SPARSESHIM_VERSION,
         .mpi_library = shim.library.text,
         .rank = shim.process.rank,
@@ -194,12 +200,14 @@ static void write_report(bool file, bool text, bool complete)
         .start_unix = shim.report.start_unix,
         .observe = shim.settings.observe,
         .complete = complete,
+        .min_count = (uint64_t)shim.min_count,
         .options = options,
     };
     struct ss_fpenv_full saved;
     char host[256] = "", directory[4096];
 
     ss_fpenv_enter_full(&saved);
+    shim_program_name(program, sizeof program);
     if (gethostname(host, sizeof host - 1) == 0)
         job.hostname = host;
     job.option_count = options_of(options);

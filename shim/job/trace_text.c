@@ -1,10 +1,12 @@
 /* Writes events as lines of JSON. Formats digits itself: printf takes ten times as long, and uses
  * the decimal point of the program's locale. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/job/program.h"
 #include "shim/job/trace_impl.h"
 #include "shim/mpi/log.h"
 
@@ -92,7 +94,7 @@ static double real_time(void)
 
 static void put_labels(struct trace_text *out)
 {
-    char name[300] = "", job[256];
+    char name[300] = "", job[256], program[NAME_MAX + 1];
 
     if (gethostname(name, sizeof name - 1) != 0)
         name[0] = '\0';
@@ -100,7 +102,8 @@ static void put_labels(struct trace_text *out)
     put(out, ",\"args\":{\"labels\":");
     put_text(out, name);
     put(out, ",\"program\":");
-    put_text(out, program_invocation_short_name);
+    shim_program_name(program, sizeof program);
+    put_text(out, program);
     put(out, ",\"version\":\"" SPARSESHIM_VERSION "\",\"job\":");
     put_text(out, shim_expand(job, sizeof job, "%j") ? job : "");
     put_number(out, ",\"ranks\":", (uint64_t)shim.process.ranks);

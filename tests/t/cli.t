@@ -85,6 +85,13 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     is($err,  "sparseshim: chekc is not known; did you mean check?\n", 'nearest verb');
     ($code, $out, $err) = sh("'$cli' frobnicate");
     is($err, "sparseshim: frobnicate is not known; `sparseshim help` lists the verbs\n", 'nothing near');
+    file('ar',       "#!/bin/sh\n", 0755);
+    file('train.py', "print(1)\n",  0644);
+    for my $case (['./ar', './ar'], ["'$dir/ar' x", "$dir/ar"], ['train.py', 'python3 train.py'], ['printf x', 'printf']) {
+        my ($words, $meant) = @$case;
+        ($code, $out, $err) = sh("cd '$dir' && '$cli' $words");
+        like("$code $err", qr/\A2 sparseshim: \S+ is a program, no verb: sparseshim run \Q$meant\E\n\z/, "$words: what is meant");
+    }
     ($code, $out, $err) = sh("'$cli' try -- true");
     is("$code$out", 2, 'try is gone');
     like($err, qr/^sparseshim: try is replaced by three commands: learn .*, run .*, report .*\n\z/, 'a line says what replaced it');
@@ -185,6 +192,11 @@ subtest 'run refuses what cannot be meant, in one line per job' => sub {
         }
         is($code, 2, "$option: status 2 of 3 ranks");
         is(scalar(() = $err =~ /^sparseshim run: /mg), 1, "$option: one line of 3 ranks") or diag($err);
+        my ($value) = $option =~ /^--config=(.*)/ or next;
+        ($code, $out, $err) = sh("SPARSESHIM_CONFIG=$value '$cli' run touch '$dir/ran'");
+        like("$code$err", qr/\A2sparseshim run: (?:$why).*\n\z/, "$value in the environment: the same");
+        ($code, $out, $err) = sh("SPARSESHIM_DISABLE=on SPARSESHIM_CONFIG=$value '$cli' run true");
+        is("$code$err", '0', "$value with DISABLE=on: runs");
     }
     for (1 .. 5) {
         ($code, $out, $err) = sh("timeout -k 5 60 '$mpirun' -n 3 '$cli' run ./no-such-program");
@@ -236,6 +248,21 @@ subtest 'run says why a program cannot be run' => sub {
     ($code, $out, $err) = sh("'$cli' run '$dir/plain'");
     is($code, 126, 'not executable');
     like($err, qr/plain cannot be run: Permission denied/, 'why');
+    my $alone = 'is a Python script that cannot be run by its name alone: sparseshim run python3';
+    for my $case (['', 0644], ['', 0755], ["#!/usr/bin/env python3\n", 0644]) {
+        my ($first, $mode) = @$case;
+        file('train.py', "${first}open('ran', 'w')\n", $mode);
+        for my $name ('train.py', './train.py', "$dir/train.py") {
+            ($code, $out, $err) = sh("cd '$dir' && '$cli' run $name --epochs 3");
+            is("$code$err", "126sparseshim run: $name $alone $name\n", sprintf '%s, mode %o: what to type', $name, $mode);
+        }
+    }
+    ok(!-e "$dir/ran", 'none has run, by the shell neither');
+    file('train.py', "#!/usr/bin/env python3\nprint('ran')\n", 0755);
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' run ./train.py");
+    is("$code$out$err", "0ran\n", 'one with both runs');
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' run train.py");
+    is("$code$err", "127sparseshim run: train.py is not in PATH: sparseshim run ./train.py\n", 'a file of the current directory');
     ($code, $out, $err) = sh("'$cli' run");
     is($code, 2, 'no program');
     like($err, qr/no program given/, 'is said');
@@ -559,6 +586,41 @@ subtest 'check looks through scripts' => sub {
     like($out, qr/^script: +\.\/train\.py is run by \Q$python\E$/m, 'the interpreter');
     like($out, qr/^what to do: mpirun -n 8 sparseshim run python3 \.\/train\.py$/m, 'the command');
     verdict('train.py', 0, qr/at run time \(mpi4py\)/, 'without its folder');
+    mkdir "$dir/nets";
+    file('nets/__init__.py', "from torch.nn.parallel import DistributedDataParallel\n");
+    file('mine.py',          "from mpi4py import MPI\n");
+    my $mpirun = 'mpirun -n 8 sparseshim run python3 \./train\.py';
+    for my $case (
+        ["import numpy, mpi4py.MPI as m\n",                   0, 'mpi4py', qr/at run time \(mpi4py\)/, $mpirun],
+        ["import os, mine\nimport torch.distributed as d\n", 0, 'mpi4py torch.distributed', qr/at run time/, $mpirun],
+        ["if 1:\n    import horovod.torch as hvd\n",         0, 'horovod', qr/if its horovod is built for MPI/, $mpirun],
+        ["import torch.distributed as d\nd.init_process_group('mpi')\n", 0, 'torch.distributed', qr/PyTorch/, $mpirun],
+        ["import torch.distributed as d\n", 1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
+        ["from torch import distributed\n", 1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
+        ["import nets\n",                   1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
+        ["# import mpi4py\nimport json\n", 0, 'no mpi4py, horovod or torch.distributed', qr/at run time/, $mpirun])
+    {
+        my ($text, $status, $imports, $why, $advice) = @$case;
+        file('train.py', $text);
+        verdict('./train.py', $status, $why, "$text: the verdict");
+        like($out, qr/^imports: +\Q$imports\E$/m, "$text: what it imports");
+        like($out, qr/^what to do: $advice$/m, "$text: what to do");
+        for my $report ('rank0', 'off') {
+            ($code, $out, $err) = sh("cd '$dir' && SPARSESHIM_REPORT=$report '$cli' run -n python3 ./train.py");
+            like($err, $status && $report eq 'rank0' ? qr/\Asparseshim run: torch\.distributed in \.\/train\.py makes no MPI call .*see sparseshim\(7\), PyTorch\n\z/ : qr/\A\z/,
+                "$text: run with REPORT=$report");
+        }
+    }
+    file('train.py', "from mpi4py import MPI\ns = MPI.COMM_WORLD.allreduce(1)\n");
+    verdict('./train.py', 0, qr/at run time/, 'small letters');
+    like($out, qr/^objects: .*use comm\.Allreduce, on arrays$/m, 'the capital letter is named');
+    mkdir "$dir/$_" for 'venv', 'venv/bin', 'venv/lib', 'venv/lib/python3.11', 'venv/lib/python3.11/site-packages';
+    symlink '/bin/true', "$dir/venv/bin/python";
+    verdict('venv/bin/python', 0, qr/at run time/, 'an environment without mpi4py');
+    like($out, qr/^what to do: install mpi4py$/m, 'is to get it');
+    mkdir "$dir/venv/lib/python3.11/site-packages/mpi4py";
+    verdict('venv/bin/python', 0, qr/at run time/, 'an environment with mpi4py');
+    like($out, qr/^what to do: mpirun -n 8 sparseshim run venv\/bin\/python SCRIPT$/m, 'is not to get it');
     ($code, $out) = sh("cd '$dir' && PATH='$dir' '$cli' check ./train.py");
     like("$code $out", qr/^1 verdict: .* neither an ELF program nor a script/, 'where there is no python3');
     file('text', "import mpi4py\n", 0755);

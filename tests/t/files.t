@@ -18,8 +18,11 @@ planted() {
 
 # warned VARIABLE REASON: one line says so, and there is no other warning.
 warned() {
+    local reason=$2
+    [ "$1" != REPORT_DIR ] ||
+        reason+='; make a directory of your own there before the job starts, on all nodes, or name another'
     [ "$(grep -c '^sparseshim\[' "$WORK/err")" -eq 1 ] &&
-        grep -q "^sparseshim\[0\]: SPARSESHIM_$1: /[^ ]* cannot be written: $2\$" "$WORK/err"
+        grep -q "^sparseshim\[0\]: SPARSESHIM_$1: /[^ ]* cannot be written: $reason\$" "$WORK/err"
 }
 
 # untouched: what must not be written still is what it was, and nothing is left over.
@@ -254,6 +257,8 @@ preloaded 2 idle max
 noted '1 of 1 calls have a datatype or operator that is not served'
 tap "$?" "a job of operators that are not served says so"
 SPARSESHIM_MIN_COUNT=5000 preloaded 2 fewcalls 3
+grep -q '^  passed .*count below MIN_COUNT=5000 (largest 4096): 3' "$WORK/err"
+tap "$?" "calls below MIN_COUNT: the summary has its value and the largest count"
 noted '3 of 3 calls have fewer elements than MIN_COUNT=5000; the largest that could be served have 4096: MIN_COUNT=4096 would make the 3 calls of that size eligible'
 tap "$?" "a job below MIN_COUNT is told which MIN_COUNT would take how many calls"
 preloaded 2 fewcalls 3

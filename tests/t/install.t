@@ -95,7 +95,7 @@ complete_tree() {
     {
         printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so libexec/sparseshim/{bench_allreduce,sparseshim-simulate} lib/pkgconfig/sparseshim.pc \
             share/bash-completion/completions/sparseshim share/man/man{1/sparseshim.1,5/sparseshim.conf.5,7/sparseshim.7} \
-            share/doc/sparseshim/{README.md,LICENSE,scripts/results.md,scripts/loss.svg,CHANGELOG.md} \
+            share/doc/sparseshim/{README.md,LICENSE,scripts/results.md,scripts/loss.svg,scripts/CHANGELOG.md} \
             share/modulefiles/sparseshim/{.version,"$version","$version".lua,auto,auto.lua}
         find scripts/examples -type f -printf './share/doc/sparseshim/examples/%f\n'
         find config/profiles -name '*.conf' -printf './etc/sparseshim.d/%f\n' 2>/dev/null

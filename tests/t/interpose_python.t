@@ -20,11 +20,13 @@ for ranks in 2 3; do
     # 3 sums of 4 types, each in place too; the first call of all is delegated.
     tap_passed "mpi4py on $ranks ranks, preloaded: calls are made sparse" 23
 done
+grep -q '^sparseshim [0-9.]*: allreduce.py, rank 0 ' "$WORK/err" && reported | grep -q allreduce.py
+tap "$?" "mpi4py: the report is titled with the script"
 SPARSESHIM_DISABLE=1 within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "${python[@]}"
 tap_passed "mpi4py, preloaded with DISABLE=1"
 within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$VENV/bin/python" -c \
     'from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(2) == 4'
-[ "$STATUS" -eq 0 ] && grep -q 'lower-case mpi4py calls such as comm.allreduce send pickled' "$WORK/err"
+[ "$STATUS" -eq 0 ] && grep -q 'lower-case mpi4py calls such as comm.allreduce send pickled.*; comm.Allreduce, .*gloo or nccl' "$WORK/err"
 tap "$?" "mpi4py's lower-case allreduce: the report says why it saw nothing"
 
 # With every option at its default, nobody notices.

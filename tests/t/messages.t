@@ -33,8 +33,10 @@ my @parts = (
     '; it is exact from here on',                             # the same
     '; every call passes through until the site corrects it', # the end of those of a policy
     'names of options but DISABLE, separated by blanks',      # the end of "... = is not allowed"
+    ', separated by blanks, or none alone',                   # the same
     'does every rank make the same call next',                # the end of "rank ...: timeout in the ..."
     ' with calls=N in a rule',                               # the end of "SPARSESHIM_... needs"
+    '=q4, or MODE=quant, to send less',                      # the same
     'no memory on the host',                                  # the end of "a buffer in device memory cannot be copied: ..."
     ", if that came before the program's own operators",       # the end of "FUNCTION with a buffer in device memory, ..."
     'a byte of the file that this is linked into',            # not a message

@@ -168,6 +168,7 @@ subtest 'what has no effect without MODE=topk says so' => sub {
 
 subtest 'what has no effect without another option says so' => sub {
     for my $case (['GUARD=exact', 'MODE=topk or quant'], ['REPORT_DIR=/tmp/x', 'REPORT=rank0 or all'],
+        (map { ['DENSITY=1', 'VALUE_TYPE=q4, or MODE=quant, to send less', MODE => $_, VALUE_TYPE => 'same'] } qw(topk quant)),
         ['MERGE=auto', 'PROGRESS other than off', MODE => 'topk', PROGRESS => 'off'], ['MERGE=auto', 'MODE=topk or quant']) {
         my ($set, $needs, %more) = @$case;
         my ($name, $value) = split /=/, $set;
@@ -252,5 +253,9 @@ my %known = map { $_ => 1 } @names;
 is(join(' ', grep { !$known{$_} } @named), '', 'the options that README.md names exist');
 cmp_ok(scalar @named, '>=', 8, 'README.md names the options that matter');
 cmp_ok(scalar(() = slurp('README.md') =~ /\n/g), '<=', 130, 'README.md is short');
+like(slurp('README.md'), qr/$_/, "README.md: $_") for qr{\]\(scripts/CHANGELOG\.md\)}, qr/Report a fault/;
+my ($security) = slurp("$build/man/sparseshim.7") =~ /^\.SH SECURITY AND WHAT A SITE DECIDES\n(.*?)^\.SH /ms;
+like($security, qr/$_/, "sparseshim(7) says what a site decides: $_")
+    for qw(setuid Network Read Written SPARSESHIM_DISABLE allow_modes), 'lock', 'Who can switch it on', 'users not override';
 
 done_testing();

@@ -70,6 +70,21 @@ within 30 env -u SPARSESHIM_REPORT "$MPIRUN" -n 2 -genv SPARSESHIM_MODE observe 
 passed && said 1 "every call passes through" && said 0 "no report"
 tap "$?" "and not where none was asked for"
 
+# Switched off by the site, whatever users set.
+printf 'allow_modes = none\n' >"$CONF"
+for set in MODE=exact MODE=observe DISABLE=off STRICT=on; do
+    within 60 env "SPARSESHIM_$set" "$MPIRUN" -n 2 -genv LD_PRELOAD "$PRELOAD $YIELDS" "$PROGRAMS/fewcalls" 4
+    passed && [ "$(grep -c . "$WORK/err")" -eq 1 ] && [ ! -e "$WORK/report" ] &&
+        said 1 "the site has switched this library off for all jobs: $CONF:1; every call passes through, and no report is written"
+    tap "$?" "allow_modes = none, $set: every call passes through, which is told once"
+done
+within 30 "$SITE/sparseshim" info
+[ "$STATUS" -eq 0 ] && grep -Eq "^SPARSESHIM_DISABLE +on +locked by $CONF:1\$" "$WORK/out"
+tap "$?" "sparseshim info says so"
+within 30 env -u SPARSESHIM_MODE "$SITE/sparseshim" learn --steps=9 -- touch "$WORK/ran"
+[ "$STATUS" -eq 126 ] && said 1 "which the site does not allow: locked by $CONF:1" && [ ! -e "$WORK/ran" ]
+tap "$?" "sparseshim learn as well"
+
 printf 'lock = DISABLE\n' >"$CONF"
 SPARSESHIM_DISABLE=1 preloaded 2 fewcalls 4
 passed && [ ! -s "$WORK/err" ]
@@ -109,7 +124,7 @@ done <<'EOF'
 allow_mode = observe|allow_mode is not known (did you mean allow_modes?)
 lock = MAX_MEM|lock = MAX_MEM is not allowed (allowed: names of options but DISABLE, separated by blanks; did you mean MAX_MEMORY?)
 lock MODE|'lock MODE' is not a setting; allowed are lines 'name = value'
-allow_modes = observ|allow_modes = observ is not allowed (allowed: observe, learn, exact, topk, quant, separated by blanks; did you mean observe?)
+allow_modes = observ|allow_modes = observ is not allowed (allowed: observe, learn, exact, topk, quant, separated by blanks, or none alone; did you mean observe?)
 EOF
 rm "$CONF"
 mkdir "$CONF"

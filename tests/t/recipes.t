@@ -153,9 +153,22 @@ settings() { # FILE
 batch_scripts() {
     settings scripts/examples/train.sbatch >"$WORK/want"
     settings scripts/examples/observe.sbatch >"$WORK/out"
-    [ "$(sed 's,CONFIG=train.conf,MODE=observe,' "$WORK/want" | sort)" = "$(cat "$WORK/out")" ] &&
+    [ "$(sed '/STRICT=on/d; s,CONFIG=train.conf,MODE=observe,' "$WORK/want" | sort)" = "$(cat "$WORK/out")" ] &&
         grep -q '^SPARSESHIM_CONFIG=train.conf$' "$WORK/want"
     tap "$?" "Slurm: observe.sbatch has the settings of train.sbatch, but observes in place of its rules"
+    local script set
+    mapfile -t set < <(sed "s,=train.conf,=$WORK/none.conf,; /REPORT/d" "$WORK/want")
+    within 60 env SPARSESHIM_MIN_COUNT=1 "${set[@]}" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/fewcalls" 4
+    [ "$STATUS" -ne 0 ] && grep -q 'none.conf cannot be read' "$WORK/err" && grep -q 'STRICT is on' "$WORK/err" "$WORK/out"
+    tap "$?" "Slurm: with the settings of train.sbatch a job fails if its rules are missing"
+    mkdir "$WORK/no-module"
+    printf '#!/bin/sh\n: >"%s"\n' "$WORK/started" >"$WORK/no-module/srun"
+    chmod +x "$WORK/no-module/srun"
+    for script in observe train; do
+        env -i PATH="$WORK/no-module" /bin/bash "scripts/examples/$script.sbatch" ./app >"$WORK/out" 2>"$WORK/err"
+        [ ! -e "$WORK/started" ] && grep -q 'module' "$WORK/err"
+        tap "$?" "Slurm: $script.sbatch ends if the module cannot be loaded"
+    done
 }
 
 # The C library that it needs: what the page says, and what one that is too old says.

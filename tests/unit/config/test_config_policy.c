@@ -123,7 +123,7 @@ static void what_agrees_with_a_lock_is_not_told(void **state)
 
 #define PASSES "; every call passes through until the site corrects it"
 #define LOCKS  "(allowed: names of options but DISABLE, separated by blanks"
-#define MODES  "(allowed: observe, learn, exact, topk, quant, separated by blanks"
+#define MODES  "(allowed: observe, learn, exact, topk, quant, separated by blanks, or none alone"
 
 static void a_policy_that_cannot_be_understood_lets_nothing_be_served(void **state)
 {
@@ -265,6 +265,7 @@ static void a_mode_that_is_not_allowed_becomes_the_next_below(void **state)
         {"OBSERVE Exact", "exact", "exact", false},
         {"observe exact topk", "topk", "topk", false},
     };
+    bool for_all;
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -273,7 +274,7 @@ static void a_mode_that_is_not_allowed_becomes_the_next_below(void **state)
         struct cfg *cfg = load_with(line, "", cases[i].asked);
         assert_string_equal(row_of(cfg, "MODE").value, cases[i].mode);
         assert_int_equal(cfg_problem(cfg, 0, NULL) != NULL, cases[i].told);
-        assert_null(cfg_turned_off(cfg));
+        assert_null(cfg_turned_off(cfg, &for_all));
         assert_false(cfg_options(cfg)->disable);
         cfg_free(cfg);
     }
@@ -286,8 +287,44 @@ static void a_mode_that_is_not_allowed_becomes_the_next_below(void **state)
     cfg_free(cfg);
 }
 
+static void where_no_mode_is_allowed_the_library_is_off(void **state)
+{
+    static const struct {
+        const char *lines;
+        bool off;
+    } cases[] = {
+        {"allow_modes = none\n", true},
+        {"allow_modes = NONE # maintenance\n", true},
+        {"allow_modes = exact\nallow_modes = none\n", true},
+        {"allow_modes = none\nallow_modes = exact\n", false},
+    };
+    char policy[200];
+    bool for_all;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cfg *cfg = load_with(cases[i].lines, "disable = off\n", "exact");
+        assert_null(cfg_problem(cfg, 0, NULL));
+        assert_int_equal(cfg_options(cfg)->disable, cases[i].off);
+        assert_int_equal(cfg_turned_off(cfg, &for_all) != NULL, cases[i].off);
+        assert_int_equal(for_all, cases[i].off);
+        assert_int_equal(row_of(cfg, "DISABLE").locked != NULL, cases[i].off);
+        cfg_policy(cfg, policy, sizeof policy);
+        assert_string_equal(policy, cases[i].off ? "allow_modes = none" : "allow_modes = exact");
+        cfg_free(cfg);
+    }
+    struct cfg *cfg = load_with("allow_modes = none exact\n", "", "exact");
+    assert_non_null(
+        strstr(cfg_problem(cfg, 0, NULL), "allow_modes = none is not allowed (allowed: "));
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), ", or none alone)"));
+    assert_non_null(cfg_misread_policy(cfg));
+    cfg_free(cfg);
+}
+
 static void where_no_mode_does_less_the_library_is_off(void **state)
 {
+    bool for_all;
+
     (void)state;
     struct cfg *cfg = load_with("allow_modes = exact topk\n", "disable = off\n", "observe");
     assert_one_problem(
@@ -295,7 +332,8 @@ static void where_no_mode_does_less_the_library_is_off(void **state)
         at_site("SPARSESHIM_MODE=observe is not in allow_modes = exact topk (@:1), nor is a mode "
                 "that does less; every call passes through"));
     assert_true(cfg_options(cfg)->disable);
-    assert_string_equal(cfg_turned_off(cfg), at_site("@:1"));
+    assert_string_equal(cfg_turned_off(cfg, &for_all), at_site("@:1"));
+    assert_false(for_all);
     assert_string_equal(row_of(cfg, "DISABLE").locked, at_site("@:1"));
     cfg_free(cfg);
 }
@@ -376,6 +414,7 @@ int main(void)
         FRESH(other_mistakes_in_the_sites_file_are_no_policy),
         FRESH(only_the_system_file_has_a_policy),
         FRESH(a_mode_that_is_not_allowed_becomes_the_next_below),
+        FRESH(where_no_mode_is_allowed_the_library_is_off),
         FRESH(where_no_mode_does_less_the_library_is_off),
         FRESH(a_lock_and_allowed_modes_go_together),
         FRESH(ranks_with_other_policies_are_told_apart),

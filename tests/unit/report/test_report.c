@@ -29,6 +29,8 @@ static void the_summary_says_whether_it_works_and_what_it_saved(void **state)
     (void)state;
     fill_sample(&stats);
     job.kept = "/tmp/reports";
+    job.min_count = 65536;
+    stats.small_largest = 400;
     text = as_text(&stats, &job);
     assert_string_equal(
         text.text,
@@ -36,8 +38,8 @@ static void the_summary_says_whether_it_works_and_what_it_saved(void **state)
         "s\n"
         "  calls    1,010 seen: 999 made sparse, 11 passed through, 0 errors\n"
         "  bytes    255 MB sent instead of 25.2 GB: 98.8 times fewer\n"
-        "  passed   dense is faster: 5; count below MIN_COUNT: 4; first call on its communicator: "
-        "2\n"
+        "  passed   dense is faster: 5; count below MIN_COUNT=65536 (largest 400): 4; first "
+        "call on its communicator: 2\n"
         "  time     15.0 s in allreduce, f = 25.0 % of the job, which without it is at most 1.33 "
         "times faster\n"
         "  note     nonblocking calls were passed through: no MPI_THREAD_MULTIPLE\n"
