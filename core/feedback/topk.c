@@ -147,24 +147,6 @@ double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket)
     return s->bucket > 0 ? (double)s->k / (double)s->bucket : s->density;
 }
 
-/* Returns the VALUE_TYPE of the tensor. */
-static unsigned value_type(const struct ss_feedback *f)
-{
-    const struct ss_rule *rule = f->tensor ? f->tensor->rule : NULL;
-
-    return rule && rule->has_values ? rule->value_type : f->comm->settings->value_type;
-}
-
-enum ss_values ss_topk_values(const struct ss_feedback *f)
-{
-    return ss_values_of(value_type(f));
-}
-
-bool ss_topk_random(const struct ss_feedback *f)
-{
-    return ss_rounds_at_random(value_type(f));
-}
-
 size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket)
 {
     const double density = ss_topk_density(f, bucket);

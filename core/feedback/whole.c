@@ -7,6 +7,24 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
+/* Returns the VALUE_TYPE of the tensor. */
+static unsigned value_type(const struct ss_feedback *f)
+{
+    const struct ss_rule *rule = f->tensor ? f->tensor->rule : NULL;
+
+    return rule && rule->has_values ? rule->value_type : f->comm->settings->value_type;
+}
+
+enum ss_values ss_topk_values(const struct ss_feedback *f)
+{
+    return ss_values_of(value_type(f));
+}
+
+bool ss_topk_random(const struct ss_feedback *f)
+{
+    return ss_rounds_at_random(value_type(f));
+}
+
 /* Returns true if the algorithm that a rule or ALGORITHM names may run in a whole call. */
 static bool takes_whole(const struct ss_feedback *f)
 {

@@ -225,6 +225,7 @@ static void a_density_is_a_share_or_so_many_of_a_bucket(void **state)
 
     (void)state;
     setenv("SPARSESHIM_MODE", "topk", 1);
+    setenv("SPARSESHIM_VALUE_TYPE", "q8", 1); /* with 1 all is sent in full width, which is told */
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         setenv("SPARSESHIM_DENSITY", good[i].text, 1);
         struct cfg *cfg = load();
@@ -253,6 +254,7 @@ static void a_percentage_is_shown_as_a_share(void **state)
 
     (void)state;
     setenv("SPARSESHIM_MODE", "topk", 1);
+    setenv("SPARSESHIM_VALUE_TYPE", "q8", 1);
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         setenv("SPARSESHIM_DENSITY", pairs[i][0], 1);
         struct cfg *cfg = load();
