@@ -164,7 +164,7 @@ static size_t errors_most(const struct ss_coll *c, uint64_t own)
 
 static bool is_whole(const struct ss_coll *c)
 {
-    return c->whole.in != NULL;
+    return c->whole.values != SS_VALUES_SAME;
 }
 
 /* Makes room for this rank's slices and for the borders of all, which it computes. */

@@ -53,8 +53,8 @@ ended_all() {
 
 trainings --plan
 planned=$(grep -c 's  \(fmnist\|charlm\|langid\|gpt\), ' "$WORK/out")
-expected=$((3 * 39 + 38)) # and on networks 8 and 3 each, and 12 of gpt
-[ "$EUID" -ne 0 ] || expected=$((expected + 3 * 11 + 12))
+expected=$((3 * 41 + 44)) # and on networks 9 and 3 each, and 16 of gpt
+[ "$EUID" -ne 0 ] || expected=$((expected + 3 * 12 + 16))
 echo "$planned runs planned, expected $expected" >>"$WORK/err"
 ended 0 "^$expected runs, 0 of them finished before; the others take about [0-9:]* " \
     '^ *180 s  fmnist, 4 ranks, 8/512q4, seed 3, this machine' \
