@@ -139,9 +139,9 @@ unset -f module
 export SPARSESHIM_MIN_COUNT=1000
 
 # A job that is ended in the middle leaves its last report. The commands wait until its program has
-# made its calls, and until it has left a report.
+# made its calls, and until it has left a report of what it keeps back.
 BEGUN="until grep -q '^# begun' '$WORK/out'; do sleep 0.2; done"
-LEFT="until ls '$REPORTS/sparseshim-'\$SLURM_JOB_ID-*.json >/dev/null 2>&1; do sleep 0.2; done"
+LEFT="until grep -qsE '\"residual_norm\": *[0-9.]*[1-9]' '$REPORTS/sparseshim-'\$SLURM_JOB_ID-*.json; do sleep 0.2; done"
 batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" \
     "${STEP[*]} $PROGRAMS/unending wait &" "$BEGUN" "scancel --signal=TERM \$SLURM_JOB_ID.0" "wait"
 [ "$(reports "$JOB")" -ge 1 ] && grep -q '"seen": *[1-9]' "$REPORTS/sparseshim-$JOB-"*.json
