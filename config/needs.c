@@ -9,7 +9,7 @@ static bool uses_density(const struct cfg_options *o)
     return cfg_is_lossy(o) || o->mode == CFG_MODE_OBSERVE;
 }
 
-/* All elements in full: the calls are those of MODE=exact. */
+/* A density of 1 in full width sends what MODE=exact sends. */
 static bool sends_less(const struct cfg_options *o)
 {
     return !cfg_is_lossy(o) || o->density.density < 1 || o->value_type != SS_VALUES_SAME;
@@ -24,6 +24,17 @@ static bool may_run(const struct cfg_options *o)
 static bool has_rule(const struct cfg_options *o)
 {
     return strstr(o->include, ":calls=") != NULL;
+}
+
+/* Rounds take the coding of the job, and round to nearest. */
+static bool has_one_coding(const struct cfg_options *o)
+{
+    return strstr(o->include, ":values=") == NULL;
+}
+
+static bool rounds_to_nearest(const struct cfg_options *o)
+{
+    return o->value_type < SS_VALUE_TYPES;
 }
 
 static bool may_differ(const struct cfg_options *o)
@@ -56,6 +67,8 @@ static const struct need {
     {"VALUE_TYPE", cfg_is_lossy, "MODE", "=topk or quant", true},
     {"QUORUM", cfg_is_lossy, "MODE", "=topk or quant", true},
     {"QUORUM", has_rule, "REGISTER", " with calls=N in a rule", true},
+    {"QUORUM", has_one_coding, "REGISTER", " without values=", true},
+    {"QUORUM", rounds_to_nearest, "VALUE_TYPE", " other than qsgd", true},
     {"QUORUM", may_differ, "REPRODUCIBLE", "=off", true},
     {"MERGE", cfg_is_lossy, "MODE", "=topk or quant", true},
     {"MERGE", has_thread, "PROGRESS", " other than off", true},

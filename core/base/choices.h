@@ -24,7 +24,7 @@
 #define SS_GLOBAL_LIST(X)                                                                          \
     X(SS_OKTOPK, oktopk)                                                                           \
     X(SS_GTOPK, gtopk)
-/* Those that send every element in few bits: for tensors of density 1 (core/feedback/whole.c). */
+/* Algorithms that send every element in few bits, for tensors of density 1 (core/feedback/whole.c). */
 #define SS_WHOLE_LIST(X) X(SS_QUANTIZED, quantized)
 #define SS_ONE_LEVEL_LIST(X) SS_EXACT_LIST(X) SS_GLOBAL_LIST(X)
 #define SS_ALGORITHM_LIST(X)                                                                       \
@@ -53,8 +53,8 @@ enum ss_algorithm {
     X(SS_VALUES_Q4, q4)                                                                            \
     X(SS_VALUES_Q2, q2)
 
-/* Choices of VALUE_TYPE beside the codings: rounding at random, without residual (QSGD). They are
- * sent as q8, q4 and q2. */
+/* Choices of VALUE_TYPE beside the codings: rounding at random, without residual (QSGD). The
+ * messages are those of q8, q4 and q2. */
 #define SS_QSGD_LIST(X)                                                                            \
     X(SS_QSGD8, qsgd8)                                                                             \
     X(SS_QSGD4, qsgd4)                                                                             \

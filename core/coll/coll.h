@@ -53,7 +53,7 @@ struct ss_voted {
 
 /* A whole call: every element of input + residual is sent in few bits. */
 struct ss_whole {
-    enum ss_values values; /* SS_VALUES_SAME: the call is none */
+    enum ss_values values;   /* SS_VALUES_SAME: the call is none */
     const unsigned char *in; /* element `first` of the index space */
     unsigned char *residual; /* the same element */
     uint64_t first;

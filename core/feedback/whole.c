@@ -42,9 +42,8 @@ bool ss_whole_due(const struct ss_feedback *f)
     uint64_t bucket;
 
     return ss_topk_density(f, &bucket) >= 1 && bucket == 0 && ss_topk_values(f) != SS_VALUES_SAME &&
-           !ss_topk_random(f) && s->merge == 0 && s->quorum == SS_QUORUM_ALL &&
-           f->keep.count == 0 && !f->c.x.backend->ops->remote && f->c.kind == SS_KIND_ALLREDUCE &&
-           takes_whole(f);
+           !ss_topk_random(f) && s->quorum == SS_QUORUM_ALL && f->keep.count == 0 &&
+           !f->c.x.backend->ops->remote && f->c.kind == SS_KIND_ALLREDUCE && takes_whole(f);
 }
 
 int ss_whole_look(struct ss_feedback *f)

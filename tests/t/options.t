@@ -191,6 +191,10 @@ subtest 'QUORUM says what it needs' => sub {
         like($row->(SPARSESHIM_REGISTER => $rules),
             qr/^all: .*QUORUM=solo needs SPARSESHIM_REGISTER with calls=N in a rule; all stands/, "REGISTER='$rules'");
     }
+    like($row->(SPARSESHIM_REGISTER => 'count=1000::calls=1:values=q8'),
+        qr/^all: .*QUORUM=solo needs SPARSESHIM_REGISTER without values=; all stands/, 'rounds have one coding');
+    like($row->(SPARSESHIM_VALUE_TYPE => 'qsgd4'),
+        qr/^all: .*QUORUM=solo needs SPARSESHIM_VALUE_TYPE other than qsgd; all/, 'to nearest');
     like($row->(SPARSESHIM_REPRODUCIBLE => 'on'),
         qr/^all: .*QUORUM=solo needs SPARSESHIM_REPRODUCIBLE=off; all stands/, 'rounds go by who comes when');
     like($row->(SPARSESHIM_QUORUM => '3'), qr/^all: .*allowed: all, majority, solo/, 'no number');

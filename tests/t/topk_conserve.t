@@ -104,6 +104,7 @@ in_turn() {
         whole "$ranks" "${VALUES[$((1 + turn % 4))]}" type="${TYPES[$((turn % 3))]}" \
             place="${PLACES[$((turn / 2 % 3))]}" n=1801 tensors=2 pattern="$EVERY"
     done
+    whole 5 q4 type=both n=2 pattern=heavy,opposite # ranks without a part
     for values in bf16 q4; do
         read -ra forms <<<"$(forms_of split_allgather "$values")"
         conserve 2 split_allgather "$values" 0.1 "${forms[0]}" type=both tensors=2 n=1801 \

@@ -102,6 +102,12 @@ static void rounded_values_and_guards_share_the_vote_alone(void **state)
     s.value_type = SS_VALUES_SAME;
     seen = compare(plan_of(3, 20, 8, 20000), s);
     assert_true(seen.merged > 0);
+    s.value_type = SS_VALUES_Q4; /* whole calls */
+    s.density = 1;
+    s.algorithm = SS_QUANTIZED;
+    s.guard = SS_GUARD_OFF;
+    seen = compare(plan_of(4, 20, 9, 20000), s);
+    assert_true(seen.merged == 0);
 }
 
 /* A rank whose program waits for some call or other cuts groups short on all. */
