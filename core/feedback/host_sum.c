@@ -147,3 +147,20 @@ int ss_host_sum_step(struct ss_feedback *f)
     f->select_in = x->work->host_sum.data;
     return SS_OK;
 }
+
+/* ---- what the others ask ---- */
+
+double ss_topk_elements(const struct ss_feedback *f)
+{
+    const double n = (double)f->c.x.n;
+
+    if (!f->tensor || !f->tensor->range.by_host)
+        return n;
+    const int slices = ss_layout_slices(f->comm->layout, f->c.x.n);
+    return n * ss_layout_most_slices(f->comm->layout, slices) / slices;
+}
+
+int ss_topk_owners(const struct ss_feedback *f)
+{
+    return f->tensor->range.by_host ? f->comm->layout->hosts : f->c.x.t->size;
+}

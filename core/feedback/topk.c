@@ -161,21 +161,6 @@ static size_t wanted_of_all(const struct ss_feedback *f, size_t k, uint64_t buck
     return bucket > 0 ? k * (size_t)((f->select_n + bucket - 1) / bucket) : k;
 }
 
-double ss_topk_elements(const struct ss_feedback *f)
-{
-    const double n = (double)f->c.x.n;
-
-    if (!f->tensor || !f->tensor->range.by_host)
-        return n;
-    const int slices = ss_layout_slices(f->comm->layout, f->c.x.n);
-    return n * ss_layout_most_slices(f->comm->layout, slices) / slices;
-}
-
-int ss_topk_owners(const struct ss_feedback *f)
-{
-    return f->tensor->range.by_host ? f->comm->layout->hosts : f->c.x.t->size;
-}
-
 void ss_topk_rest(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;

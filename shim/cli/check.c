@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <elf.h>
 #include <errno.h>
-#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -285,19 +284,6 @@ static bool defines_reduction_itself(struct check *c)
                    "%s has an MPI_Allreduce of its own, which comes before every preload", c->path);
 }
 
-/* Returns true if mpi4py lies among the packages of the Python that runs. */
-static bool has_mpi4py(const struct check *c)
-{
-    char pattern[PATH_MAX + 64];
-    glob_t found;
-
-    snprintf(pattern, sizeof pattern, "%.*s../lib*/python3*/*-packages/mpi4py",
-             (int)(base_name(c->path) - c->path), c->path);
-    bool any = glob(pattern, 0, NULL, &found) == 0;
-    globfree(&found);
-    return any;
-}
-
 static bool communicates_without_mpi(struct check *c)
 {
     return imports_no_mpi(&c->imports) &&
@@ -324,7 +310,7 @@ static bool loads_mpi_at_run_time(struct check *c)
     if (package != NULL && !c->imports.mpi4py)
         return verdict(c, advice, "if its %s is built for MPI (see sparseshim(7), %s), %s", package,
                        c->imports.horovod ? "Horovod" : "PyTorch", from);
-    if (package == NULL && !c->script.bare && !has_mpi4py(c))
+    if (package == NULL && !c->script.bare && !imports_has_mpi4py(c->path))
         snprintf(advice, sizeof advice, "install mpi4py");
     return verdict(c, advice, "if MPI comes in at run time (mpi4py), %s", from);
 }
@@ -588,20 +574,6 @@ static void print_nonblocking(const struct check *c)
                imports(c, caller, nonblocking, LENGTH(nonblocking)));
 }
 
-static void print_imports(const struct check *c)
-{
-    const struct imports *i = &c->imports;
-
-    if (!c->script.source)
-        return;
-    printf("imports:      %s%s%s%s\n", i->mpi4py ? " mpi4py" : "", i->horovod ? " horovod" : "",
-           i->torch ? " torch.distributed" : "",
-           i->mpi4py || i->horovod || i->torch ? "" : " no mpi4py, horovod or torch.distributed");
-    if (i->mpi4py && i->objects)
-        puts("objects:       comm.allreduce of mpi4py sends pickled objects, which pass through; "
-             "use comm.Allreduce, on arrays");
-}
-
 static void print_facts(const struct check *c)
 {
     const struct binary *program = &c->deps.objects[0].binary;
@@ -620,7 +592,8 @@ static void print_facts(const struct check *c)
     if (c->mpi != NOBODY)
         print_definitions(c);
     print_callers(c);
-    print_imports(c);
+    if (c->script.source)
+        imports_print(&c->imports);
     print_nonblocking(c);
 }
 

@@ -1,6 +1,7 @@
 /* The imports of a Python script, as its lines have them. */
 #include "shim/cli/imports.h"
 
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,4 +98,27 @@ struct imports imports_of(const char *script)
 bool imports_no_mpi(const struct imports *imports)
 {
     return imports->torch && !imports->mpi4py && !imports->horovod && !imports->mpi_backend;
+}
+
+bool imports_has_mpi4py(const char *python)
+{
+    const char *slash = strrchr(python, '/');
+    char pattern[PATH_MAX + 64];
+    glob_t found;
+
+    snprintf(pattern, sizeof pattern, "%.*s../lib*/python3*/*-packages/mpi4py",
+             slash ? (int)(slash + 1 - python) : 0, python);
+    bool any = glob(pattern, 0, NULL, &found) == 0;
+    globfree(&found);
+    return any;
+}
+
+void imports_print(const struct imports *i)
+{
+    printf("imports:      %s%s%s%s\n", i->mpi4py ? " mpi4py" : "", i->horovod ? " horovod" : "",
+           i->torch ? " torch.distributed" : "",
+           i->mpi4py || i->horovod || i->torch ? "" : " no mpi4py, horovod or torch.distributed");
+    if (i->mpi4py && i->objects)
+        puts("objects:       comm.allreduce of mpi4py sends pickled objects, which pass through; "
+             "use comm.Allreduce, on arrays");
 }

@@ -18,4 +18,10 @@ struct imports imports_of(const char *script);
  * MPI call. */
 bool imports_no_mpi(const struct imports *imports);
 
+/* Prints them, and a remark on calls that send objects. */
+void imports_print(const struct imports *i);
+
+/* Returns true if mpi4py lies among the packages of that Python. */
+bool imports_has_mpi4py(const char *python);
+
 #endif
