@@ -191,6 +191,13 @@ enum { CFG_QUOTED = 4 * 60 + sizeof "..." };
 const char *cfg_quote(char text[CFG_QUOTED], const char *value);
 #define CFG_SHOWN(value) cfg_quote((char[CFG_QUOTED]){0}, value)
 
+/* Writes what is said of a name that nothing has: "PREFIXNAME is not known", and " (did you mean
+ * PREFIXNEAR?)" unless `near` is NULL or empty. Returns the text. */
+enum { CFG_UNKNOWN = CFG_QUOTED + 160 };
+const char *cfg_not_known(char text[CFG_UNKNOWN], const char *prefix, const char *name,
+                          const char *near);
+#define CFG_NOT_KNOWN(prefix, name, near) cfg_not_known((char[CFG_UNKNOWN]){0}, prefix, name, near)
+
 /* Returns NULL if the row admits the value, else a sentence, to be freed, with the allowed values.
  */
 char *cfg_objection(size_t row, const char *value);

@@ -93,13 +93,9 @@ static void tell_unknown(struct cfg *cfg, const struct place *at, const char *na
 {
     char meant[64];
     find_meant(name, meant, sizeof meant);
-    const char *rest = consequence(cfg, at, name);
-    if (rest[0] != '\0')
-        cfg_say(cfg, true, "%s:%lu: %s is not known (did you mean %s?)%s", at->path, at->line,
-                CFG_SHOWN(name), meant, rest);
-    else
-        cfg_say(cfg, false, "%s:%lu: %s is not known%s%s%s", at->path, at->line, CFG_SHOWN(name),
-                meant[0] != '\0' ? "; did you mean " : "", meant, meant[0] != '\0' ? "?" : "");
+    const char *end = consequence(cfg, at, name);
+    cfg_say(cfg, end[0] != '\0', "%s:%lu: %s%s", at->path, at->line, CFG_NOT_KNOWN("", name, meant),
+            end);
 }
 
 /* A line without '='. */

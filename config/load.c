@@ -63,9 +63,7 @@ static void find_unknown_variables(struct cfg *cfg)
             cfg_say_removed(cfg, name, instead);
             continue;
         }
-        cfg_say(cfg, false, "%s is not known%s%s%s", name,
-                near != NULL ? "; did you mean " CFG_PREFIX : "", near != NULL ? near : "",
-                near != NULL ? "?" : "");
+        cfg_say(cfg, false, "%s", CFG_NOT_KNOWN(CFG_PREFIX, name + prefix, near));
     }
 }
 

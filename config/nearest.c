@@ -57,3 +57,13 @@ const char *cfg_nearest(const char *typed)
             nearest = cfg_table[i].name;
     return nearest;
 }
+
+const char *cfg_not_known(char text[CFG_UNKNOWN], const char *prefix, const char *name,
+                          const char *near)
+{
+    int n = snprintf(text, CFG_UNKNOWN, "%s%s is not known", prefix, CFG_SHOWN(name));
+
+    if (near != NULL && near[0] != '\0')
+        snprintf(text + n, (size_t)(CFG_UNKNOWN - n), " (did you mean %s%s?)", prefix, near);
+    return text;
+}

@@ -1,73 +1,11 @@
 /* Implements the simulator: messages between links, receives in order of posting, and the choice of
  * the rank to step. */
-#include "core/sim/sim.h"
+#include "core/sim/sim_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "core/sim/cores.h"
-#include "core/sim/inbox.h"
-#include "core/sim/tournament.h"
-
-struct posted {
-    struct posted *next;
-    int src;
-    struct ss_tag tag;
-    void *buf;
-    size_t capacity;
-    struct ss_request *request;
-};
-
-struct sim_rank {
-    struct ss_transport transport; /* first, so that a transport leads to its rank */
-    struct ss_sim *sim;
-    double clock;
-    struct link {
-        double out_free; /* time when the outgoing link is free */
-        double in_free;
-    } own, *link;      /* own unless ranks share that of their host */
-    int host;          /* number of the host */
-    double local_free; /* time when this rank can send inside its host again */
-    struct ss_inbox inbox;
-    struct posted *posted; /* receives in order of posting */
-    struct posted **posted_end;
-    struct ss_payload_sent last; /* payload that later sends may share */
-    uint64_t sent, sent_outside; /* bytes to all ranks, to other hosts */
-    uint64_t sends;
-    uint64_t round; /* chain length of the latest message it has received */
-    bool finished;
-    bool moved;
-    bool idling; /* waits for an event */
-    int idle;    /* steps in a row that moved nothing */
-    /* The next event of this rank, if it is known: a message comes on the link (event_arrival), or
-     * the first receive is done. */
-    bool event_known;
-    bool event_arrival;
-};
-
-struct ss_sim {
-    int size;
-    double alpha;
-    double beta;
-    double gap; /* seconds that a message holds a link beyond its bytes */
-    double lag; /* seconds that an idle link saves up */
-    bool hosts; /* several ranks share a host */
-    double alpha_inside, beta_inside;
-    double compute;   /* seconds that pass for each second of processor time */
-    double accounted; /* processor time that has been accounted for */
-    struct ss_cores cores;
-    uint64_t random; /* state of the random numbers, 0: by the clock */
-    struct ss_sim_fault fault;
-    size_t eager;                /* longer sends wait for their receive */
-    double idle;                 /* seconds that pass when no rank can move, 0: the run ends */
-    struct ss_tournament clocks; /* clocks of the ranks that can be stepped */
-    struct ss_tournament events; /* times of the ranks' next events */
-    int *unknown;                /* ranks whose next event must be found */
-    int unknowns;
-    struct sim_rank ranks[];
-};
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -527,31 +465,6 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
     return left == 0;
 }
 
-uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank)
-{
-    return sim->ranks[rank].sent;
-}
-
-uint64_t ss_sim_bytes_outside(const struct ss_sim *sim, int rank)
-{
-    return sim->ranks[rank].sent_outside;
-}
-
-uint64_t ss_sim_sends(const struct ss_sim *sim, int rank)
-{
-    return sim->ranks[rank].sends;
-}
-
-uint64_t ss_sim_rounds(const struct ss_sim *sim)
-{
-    uint64_t most = 0;
-
-    for (int r = 0; r < sim->size; r++)
-        if (sim->ranks[r].round > most)
-            most = sim->ranks[r].round;
-    return most;
-}
-
 void ss_sim_restart(struct ss_sim *sim)
 {
     double latest = 0;
@@ -568,55 +481,6 @@ void ss_sim_restart(struct ss_sim *sim)
         rank->sent_outside = 0;
         rank->sent = rank->sends = rank->round = 0;
     }
-}
-
-double ss_sim_clock(const struct ss_sim *sim, int rank)
-{
-    return sim->ranks[rank].clock;
-}
-
-void ss_sim_set_hosts(struct ss_sim *sim, const struct ss_layout *layout, double alpha, double beta)
-{
-    sim->hosts = true;
-    sim->alpha_inside = alpha;
-    sim->beta_inside = beta;
-    for (int r = 0; r < sim->size; r++) {
-        sim->ranks[r].host = layout->host[r];
-        sim->ranks[r].link = &sim->ranks[layout->ranks[layout->first[layout->host[r]]]].own;
-    }
-}
-
-void ss_sim_set_gap(struct ss_sim *sim, double seconds)
-{
-    sim->gap = seconds;
-}
-
-void ss_sim_set_burst(struct ss_sim *sim, double bytes)
-{
-    sim->lag = bytes * sim->beta;
-    for (int r = 0; r < sim->size; r++)
-        sim->ranks[r].own.out_free = sim->ranks[r].own.in_free = -sim->lag;
-}
-
-void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores)
-{
-    sim->compute = factor;
-    sim->cores.count = cores;
-}
-
-void ss_sim_set_eager(struct ss_sim *sim, size_t bytes)
-{
-    sim->eager = bytes;
-}
-
-void ss_sim_set_idle(struct ss_sim *sim, double seconds)
-{
-    sim->idle = seconds;
-}
-
-void ss_sim_set_fault(struct ss_sim *sim, struct ss_sim_fault fault)
-{
-    sim->fault = fault;
 }
 
 void ss_sim_compute(struct ss_sim *sim, int rank, double seconds)

@@ -103,11 +103,8 @@ static int unknown(const char *name)
             return CLI_USAGE;
         }
     }
-    if (near != NULL)
-        fprintf(stderr, "sparseshim: %s is not known; did you mean %s?\n", CFG_SHOWN(name), near);
-    else
-        fprintf(stderr, "sparseshim: %s is not known; `sparseshim help` lists the verbs\n",
-                CFG_SHOWN(name));
+    fprintf(stderr, "sparseshim: %s%s\n", CFG_NOT_KNOWN("", name, near),
+            near == NULL ? "; `sparseshim help` lists the verbs" : "");
     return CLI_USAGE;
 }
 

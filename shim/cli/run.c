@@ -43,8 +43,8 @@ static int put(struct running *r, const char *name, const char *value)
     return CLI_OK;
 }
 
-/* "; did you mean --NAME?" where a name is near, else nothing. */
-static void hint(const struct cfg *cfg, const char *typed, char *text, size_t size)
+/* Writes the nearest name of an option in lower case, "" if none is near. */
+static void find_near(const struct cfg *cfg, const char *typed, char *text, size_t size)
 {
     struct cfg_row row;
     const char *near = NULL;
@@ -52,9 +52,7 @@ static void hint(const struct cfg *cfg, const char *typed, char *text, size_t si
     for (size_t i = 0; cfg_row(cfg, i, &row); i++)
         if (cfg_nearer(typed, row.name, &best))
             near = row.name;
-    text[0] = '\0';
-    if (near != NULL)
-        snprintf(text, size, "; did you mean --%s?", near);
+    snprintf(text, size, "%s", near != NULL ? near : "");
     for (; *text != '\0'; text++)
         if (*text >= 'A' && *text <= 'Z')
             *text = (char)(*text - 'A' + 'a');
@@ -116,10 +114,10 @@ static int set_option(struct running *r, const char *argument)
     if (i == SIZE_MAX && cfg_removed(name) != NULL)
         return cli_usage_error("run", "--%s is gone: %s", CFG_SHOWN(name), cfg_removed(name));
     if (i == SIZE_MAX || !cfg_row(r->cfg, i, &row)) {
-        char meant[96];
-        hint(r->cfg, name, meant, sizeof meant);
-        return cli_usage_error("run", "--%s is not known%s (`sparseshim info` lists the options)",
-                               CFG_SHOWN(name), meant);
+        char near[64];
+        find_near(r->cfg, name, near, sizeof near);
+        return cli_usage_error("run", "%s; `sparseshim info` lists the options",
+                               CFG_NOT_KNOWN("--", name, near));
     }
     if (argument[length] != '=')
         return cli_usage_error("run", "--%s needs a value: --%s=VALUE (allowed: %s)", name, name,

@@ -230,9 +230,8 @@ static int unknown(const char *argument)
     for (size_t i = 0; i < OPTIONS; i++)
         if (cfg_nearer(typed, options[i].name, &best))
             near = options[i].name;
-    return usage_error("%s is not known%s%s%s (`sparseshim help simulate`)", argument,
-                       near != NULL ? "; did you mean --" : "", near != NULL ? near : "",
-                       near != NULL ? "?" : "");
+    return usage_error("%s; `sparseshim help simulate` lists the options",
+                       CFG_NOT_KNOWN("--", typed, near));
 }
 
 /* Reads --NAME=VALUE or --NAME VALUE. Sets *i to the last word of the option. */

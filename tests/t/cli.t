@@ -82,7 +82,7 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     like($out, qr/^sparseshim \d+\.\d+\.\d+$/, 'version');
     ($code, $out, $err) = sh("'$cli' chekc");
     is($code, 2,                                                         'unknown verb');
-    is($err,  "sparseshim: chekc is not known; did you mean check?\n", 'nearest verb');
+    is($err,  "sparseshim: chekc is not known (did you mean check?)\n", 'nearest verb');
     ($code, $out, $err) = sh("'$cli' frobnicate");
     is($err, "sparseshim: frobnicate is not known; `sparseshim help` lists the verbs\n", 'nothing near');
     file('ar',       "#!/bin/sh\n", 0755);
@@ -180,7 +180,7 @@ subtest 'run refuses what cannot be meant, in one line per job' => sub {
         ["--config='$dir'",     qr/SPARSESHIM_CONFIG: \Q$dir\E cannot be read: Is a directory/],
         ['--config=@nope',      qr/.*nope\.conf cannot be read: .*; profiles: .*\binfiniband, mine\b/],
         ['--profile nope',      qr/--profile NAME is replaced by --config=\@NAME/],
-        ['--algoritm=ring',     qr/--algoritm is not known; did you mean --algorithm\?/])
+        ['--algoritm=ring',     qr/--algoritm is not known \(did you mean --algorithm\?\)/])
     {
         my ($option, $why) = @$case;
         ($code, $out, $err) = sh("'$cli' run $option touch '$dir/ran'");

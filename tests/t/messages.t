@@ -123,6 +123,7 @@ for my $file (grep { $_ !~ $elsewhere } sort map { glob } 'config/*.c', 'core/*/
         my $said = join '', $literals =~ /"((?:[^"\\\n]|\\.)*)"/g;
         my ($call, $before) = call_before(substr($text, 0, $at));
         my $first = $tells{$call} && $before !~ /"/;
+        $said =~ s/(?:%s)+$/%s is not known/ if $first && substr($text, $at) =~ /\A[^;]*CFG_NOT_KNOWN/; # cfg_not_known()
         next if substr($text, 0, $at) =~ /\.source\s*=\s*$/; # the paper of an algorithm
         next if $call eq '_Static_assert' || $before =~ /CFG_DEBUG_(?:INFO|TRACE)/ || $said eq '%s';
         next if !$first && (() = $said =~ /[A-Za-z]{2,}/g) < 5;

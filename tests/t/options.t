@@ -225,7 +225,7 @@ subtest 'mistakes are named with what is allowed' => sub {
     like($err, qr/--in-flight is gone: up to 8 /, 'gets what replaced it');
     ($status, $out, $err) = cli({}, 'run', '--algoritm=ring', 'true');
     is($status, 2, 'a mistyped option of run');
-    like($err, qr/--algoritm is not known; did you mean --algorithm\?/, 'gets the nearest name');
+    like($err, qr/--algoritm is not known \(did you mean --algorithm\?\)/, 'gets the nearest name');
     ($status, $out, $err) = cli({}, 'run', '--mode=exakt', 'true');
     is("$status $err",
         "2 sparseshim run: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk, quant)\n",

@@ -132,7 +132,7 @@ misread "$CONF cannot be read: "
 tap "$?" "and so is a site's file that cannot be read"
 rmdir "$CONF"
 printf 'lock = MAX_MEMORY\nmoed = observe\n' >"$CONF"
-understood && said 1 "$CONF:2: moed is not known; did you mean mode?"
+understood && said 1 "$CONF:2: moed is not known (did you mean mode?)"
 tap "$?" "corrected, calls are sparse again, beside a mistake that is none in the policy"
 within 30 "$SITE/sparseshim" info
 [ "$STATUS" -eq 0 ]

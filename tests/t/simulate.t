@@ -192,7 +192,7 @@ subtest 'a bad value is named, with what is allowed' => sub {
         ['--memory=none', qr/--memory=none: allowed are bytes/],
         ['--time=0', qr/--time=0: allowed are seconds, more than 0/],
         ['--count', qr/--count needs a value: elements/],
-        ['--rank=4', qr/--rank=4 is not known; did you mean --ranks\?/],
+        ['--rank=4', qr/--rank is not known \(did you mean --ranks\?\)/],
         ['4', qr/4 is no option; all it takes is --OPTION=VALUE/],
     ) {
         my ($argument, $message) = @$case;

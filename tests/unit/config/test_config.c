@@ -301,7 +301,7 @@ static void a_problem_in_a_file_names_file_and_line(void **state)
     write_file("sparseshim.conf", "\nalgoritm = ring\n");
     cfg = load();
     snprintf(expected, sizeof expected,
-             "%s/sparseshim.conf:2: algoritm is not known; did you mean algorithm?", etc);
+             "%s/sparseshim.conf:2: algoritm is not known (did you mean algorithm?)", etc);
     assert_one_problem(cfg, false, expected);
     cfg_free(cfg);
 
@@ -322,11 +322,11 @@ static void unknown_variables_get_the_nearest_name(void **state)
         const char *problem;
     } cases[] = {
         {"SPARSESHIM_ALGORITM",
-         "SPARSESHIM_ALGORITM is not known; did you mean SPARSESHIM_ALGORITHM?"},
+         "SPARSESHIM_ALGORITM is not known (did you mean SPARSESHIM_ALGORITHM?)"},
         {"SPARSESHIM_REPORTDIR",
-         "SPARSESHIM_REPORTDIR is not known; did you mean SPARSESHIM_REPORT_DIR?"},
-        {"SPARSESHIM_mode", "SPARSESHIM_mode is not known; did you mean SPARSESHIM_MODE?"},
-        {"SPARSESHIM_MDOE", "SPARSESHIM_MDOE is not known; did you mean SPARSESHIM_MODE?"},
+         "SPARSESHIM_REPORTDIR is not known (did you mean SPARSESHIM_REPORT_DIR?)"},
+        {"SPARSESHIM_mode", "SPARSESHIM_mode is not known (did you mean SPARSESHIM_MODE?)"},
+        {"SPARSESHIM_MDOE", "SPARSESHIM_MDOE is not known (did you mean SPARSESHIM_MODE?)"},
         {"SPARSESHIM_FROBNICATE", "SPARSESHIM_FROBNICATE is not known"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
