@@ -228,7 +228,7 @@ bool ss_call_moved(const struct ss_call *call);
 
 /* Returns true if another call of its group is stepped for this one, so that a step has no
  * effect. */
-bool ss_call_rests(const struct ss_call *call);
+bool ss_call_follows(const struct ss_call *call);
 
 /* Returns true, once per communicator, if the call has waited for another rank for longer than the
  * settings' patience. Writes a sentence that names rank, peer, phase and a possible cause. */

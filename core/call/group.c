@@ -165,7 +165,7 @@ static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct
 
 /* Lets the calls vote again that were not agreed on. The ballots of some rank may already hold such
  * calls. */
-static void let_rest_go(struct ss_group *g)
+static void let_others_go(struct ss_group *g)
 {
     for (unsigned i = g->voted; i < g->count; i++) {
         struct ss_call *m = g->members[i];
@@ -210,7 +210,7 @@ static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exch
     g->voted = g->vote.count;
     x->bytes_sent += g->vote.bytes;
     x->bytes_inside += g->vote.inside;
-    let_rest_go(g);
+    let_others_go(g);
     count(gs->comm, &(struct ss_merged_record){.votes = 1, .calls = g->voted});
     for (unsigned i = 0; i < g->voted; i++)
         ss_group_plan_voted(gs->plan, g->members[i]->member.position, g->ballots[i]->nnz_max);
@@ -373,7 +373,7 @@ const struct ss_driver ss_group_vote_driver = {.then = SS_THEN_DECIDE,
                                                .decided = decided,
                                                .is_open = is_open};
 
-bool ss_call_rests(const struct ss_call *call)
+bool ss_call_follows(const struct ss_call *call)
 {
     const struct ss_group *g = call->member.group;
 

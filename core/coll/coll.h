@@ -255,9 +255,9 @@ struct ss_doubling_parts {
     int (*start)(struct ss_coll *c); /* Makes room. Returns SS_OK or SS_ERR_MEMORY. */
     ss_consume *take;                /* Consumes data of a rank met in a round or folded in. */
     ss_consume *result;              /* Consumes the result on a rank that is folded away. */
-    /* Starts d->out, which sends this rank's data to dst. `own` says that no other rank has added
-     * to the data yet. */
-    void (*send)(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own);
+    /* Starts d->out, which sends this rank's data to dst. `initial` says that no other rank has
+     * added to the data yet. */
+    void (*send)(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool initial);
     void (*merge)(struct ss_coll *c);  /* Merges the consumed data with this rank's data. */
     void (*forget)(struct ss_coll *c); /* Drops this rank's data after it was folded away. */
     void (*finish)(struct ss_coll *c);

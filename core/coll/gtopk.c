@@ -120,7 +120,7 @@ static bool serves(const struct state *s)
 
 /* Sends the current stream to one rank. If no other rank has added to it, the stream is rounded and
  * the errors go to `left`. */
-static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
+static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool initial)
 {
     struct state *s = c->state;
     struct ss_stream *left = &s->left;
@@ -128,7 +128,7 @@ static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst
 
     c->x.arena_used = 0; /* the sends of the round before are done */
     ss_out_stream(out, s->current, phase, round, dst, 1);
-    if (!own || c->x.failed < 0 || c->rounding.values == SS_VALUES_SAME || s->current.nnz == 0)
+    if (!initial || c->x.failed < 0 || c->rounding.values == SS_VALUES_SAME || s->current.nnz == 0)
         return;
     ss_out_round(out, &c->rounding, ss_at(left->val, left->nnz, c->x.esize));
     memcpy(left->idx + left->nnz, s->current.idx, s->current.nnz * sizeof *left->idx);

@@ -80,7 +80,7 @@ static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
 /* Sends the partial sum to one rank. A stream that only this rank has added to is rounded before
  * received entries are added to it. A dense partial sum is encoded first, since received entries
  * are added to it meanwhile. */
-static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
+static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool initial)
 {
     struct state *s = c->state;
     struct ss_out *out = &s->doubling.out;
@@ -90,7 +90,7 @@ static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst
         ss_out_result(c, out, 0, c->x.n, phase, round, dst, 1);
     else
         ss_out_stream(out, s->current, phase, round, dst, 1);
-    if (own && !s->dense)
+    if (initial && !s->dense)
         ss_claims_round_own(c, out);
     if (out->rounding || (s->dense && phase == SS_PHASE_REDUCE))
         ss_out_encode_ahead(&c->x, out);

@@ -27,7 +27,7 @@ int ss_schedule_exchange_recv(struct ss_schedule_exchange *m, int peer, struct s
 }
 
 int ss_schedule_exchange_step(struct ss_schedule_exchange *m,
-                              const struct ss_schedule_exchange_steps *parts, void *owner,
+                              const struct ss_schedule_exchange_steps *parts, void *context,
                               bool *moved)
 {
     struct ss_pair_exchange now;
@@ -36,7 +36,7 @@ int ss_schedule_exchange_step(struct ss_schedule_exchange *m,
     while (ss_schedule_now(&m->schedule, &now)) {
         if (!m->waiting) {
             m->send = m->recv = (struct ss_request){0};
-            if ((status = parts->post(owner, m, &now)) != SS_OK)
+            if ((status = parts->post(context, m, &now)) != SS_OK)
                 return status;
             m->waiting = true;
         }
@@ -44,7 +44,7 @@ int ss_schedule_exchange_step(struct ss_schedule_exchange *m,
             return SS_PENDING;
         m->waiting = false;
         *moved = true;
-        if ((status = parts->take(owner, m, &now)) != SS_OK)
+        if ((status = parts->take(context, m, &now)) != SS_OK)
             return status;
         m->peer = -1;
         ss_schedule_next(&m->schedule);

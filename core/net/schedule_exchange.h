@@ -16,14 +16,14 @@ struct ss_schedule_exchange {
     struct ss_request send, recv;
 };
 
-/* Callbacks of a schedule exchange. `owner` is the argument of ss_schedule_exchange_step. */
+/* Callbacks of a schedule exchange. `context` is the argument of ss_schedule_exchange_step. */
 struct ss_schedule_exchange_steps {
     /* Posts the messages of a pair exchange through m->recv and m->send; where the pair exchange
      * has no rank to send to or to receive from, leaves that request inactive. Returns SS_OK, or an
      * error that ends the exchange. */
-    int (*post)(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now);
+    int (*post)(void *context, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now);
     /* Consumes the received message after both requests have completed. Returns like `post`. */
-    int (*take)(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now);
+    int (*take)(void *context, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now);
 };
 
 void ss_schedule_exchange_start(struct ss_schedule_exchange *m, struct ss_transport *t);
@@ -39,7 +39,7 @@ int ss_schedule_exchange_recv(struct ss_schedule_exchange *m, int peer, struct s
 /* Makes progress; the caller polls the transport. Returns SS_PENDING, SS_OK, or the error of a
  * callback. Sets *moved if a pair exchange has completed. */
 int ss_schedule_exchange_step(struct ss_schedule_exchange *m,
-                              const struct ss_schedule_exchange_steps *parts, void *owner,
+                              const struct ss_schedule_exchange_steps *parts, void *context,
                               bool *moved);
 void ss_schedule_exchange_cancel(struct ss_schedule_exchange *m);
 

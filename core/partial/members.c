@@ -135,7 +135,7 @@ static void add(struct ss_tensor *t, const void *g, size_t first)
                      (size_t)t->n - first);
 }
 
-int ss_member_join(struct ss_rounds *r, struct ss_member *m, const void *g)
+int ss_member_accumulate(struct ss_rounds *r, struct ss_member *m, const void *g)
 {
     int status = add_strays(r, m, g);
 

@@ -7,9 +7,9 @@
 /* Marks the tensor of a round without a call as busy, as in a call. */
 static void pin(struct ss_rounds *r)
 {
-    ss_tensors_lock(r->member->tensor->owner);
+    ss_tensors_lock(r->member->tensor->set);
     ss_tensor_begin(r->member->tensor);
-    ss_tensors_unlock(r->member->tensor->owner);
+    ss_tensors_unlock(r->member->tensor->set);
     r->pinned = true;
 }
 
@@ -49,11 +49,11 @@ static void describe(const struct ss_member *m, uint64_t words[SS_START_WORDS])
     words[1] = m->n << 8 | (uint64_t)m->type;
 }
 
-static void set_step(struct ss_rounds *r, struct ss_member *m, bool own)
+static void set_step(struct ss_rounds *r, struct ss_member *m, bool by_call)
 {
     if (ss_round_is_first(r, m)) {
         r->step++;
-        r->was_in = own;
+        r->was_in = by_call;
     }
     m->step = r->step;
 }
@@ -76,21 +76,21 @@ static void contribute_left(struct ss_rounds *r, struct ss_member *m)
 }
 
 /* Sets c->own to the contribution, which was claimed when the call came, or is claimed now. The
- * gradient of a call that is not in joins the residual afterwards. */
-static int contribute(struct ss_rounds *r, struct ss_member *m, bool own)
+ * gradient of a call that is not in is added to the residual afterwards. */
+static int contribute(struct ss_rounds *r, struct ss_member *m, bool by_call)
 {
     m->rounds++;
-    if (own && r->claims) {
+    if (by_call && r->claims) {
         r->claims = false;
         r->stats.in++;
         ss_member_selected(r, m);
         return r->claim_status;
     }
-    if (own && r->call.silent)
+    if (by_call && r->call.silent)
         r->c.own = (struct ss_stream){0};
     else
         contribute_left(r, m);
-    return own ? ss_member_join(r, m, r->call.in) : SS_OK;
+    return by_call ? ss_member_accumulate(r, m, r->call.in) : SS_OK;
 }
 
 static uint64_t most_elements(const struct ss_rounds *r)
@@ -143,20 +143,20 @@ static void set_rounding(struct ss_rounds *r)
 }
 
 /* Sets where the sum is. The landing holds at most this rank's own entries. */
-static void set_result(struct ss_rounds *r, bool own)
+static void set_result(struct ss_rounds *r, bool by_call)
 {
     struct ss_coll *c = &r->c;
 
-    r->direct = own;
-    c->out = own ? r->call.out : r->landing.data;
+    r->direct = by_call;
+    c->out = by_call ? r->call.out : r->landing.data;
     c->in = c->out;
-    c->in_place = !own;
+    c->in_place = !by_call;
     c->scan = (struct ss_scan){.nnz = c->own.nnz, .stored = c->own.nnz, .stop = (size_t)c->x.n};
     /* nothing was voted on: these bounds always hold */
     c->voted.nnz_max = c->x.n;
     c->voted.nnz_sum = c->x.n * (uint64_t)r->t->size;
     c->voted.k_max = r->member ? r->member->k : 0;
-    ss_fill_start(c, !own);
+    ss_fill_start(c, !by_call);
 }
 
 /* Begins a round that this rank does not know, or that a rank has started to announce its failure:
@@ -184,7 +184,8 @@ static bool has_room(struct ss_rounds *r, const struct ss_member *m)
     return ss_member_room(r, m, r->mem) == SS_OK || ss_member_room(r, m, &r->promised) == SS_OK;
 }
 
-static void begin_round(struct ss_rounds *r, struct ss_member *m, bool own, const uint64_t *words)
+static void begin_round(struct ss_rounds *r, struct ss_member *m, bool by_call,
+                        const uint64_t *words)
 {
     struct ss_exchange *x = &r->c.x;
     uint32_t round = r->done + 1;
@@ -193,20 +194,20 @@ static void begin_round(struct ss_rounds *r, struct ss_member *m, bool own, cons
     r->member = m;
     r->begun = r->t->ops->now(r->t);
     ss_trace_end(x, SS_SPAN_ACTIVATE);
-    if (m && !own && r->status == SS_OK)
+    if (m && !by_call && r->status == SS_OK)
         pin(r);
     if (m)
-        status = contribute(r, m, own);
+        status = contribute(r, m, by_call);
     set_exchange(r, m, round);
     if (status != SS_OK)
         ss_fail(x, status, r->t->rank, SS_PHASE_START);
     if (r->status < 0)
         ss_fail(x, r->status, r->failed_peer, r->failed_phase);
     if (m)
-        set_step(r, m, own);
+        set_step(r, m, by_call);
     else
         begin_unknown(r, words[0]);
-    set_result(r, own);
+    set_result(r, by_call);
     set_rounding(r);
     r->stage = SS_ROUND_ALGORITHM;
 }
@@ -227,25 +228,25 @@ static void announce(struct ss_rounds *r, uint64_t words[SS_START_WORDS])
 
 /* Returns true if a round must begin; sets *m to its tensor (NULL if unknown) and `words` to the
  * initiator's. */
-static bool is_due(struct ss_rounds *r, bool own, struct ss_member **m,
+static bool is_due(struct ss_rounds *r, bool by_call, struct ss_member **m,
                    uint64_t words[SS_START_WORDS])
 {
     const struct ss_start_message *seen = ss_start_exchange_seen(&r->start);
 
-    *m = own ? r->caller : seen ? ss_member_coded(r, seen->words[0]) : NULL;
-    if (!own && !seen) {
+    *m = by_call ? r->caller : seen ? ss_member_coded(r, seen->words[0]) : NULL;
+    if (!by_call && !seen) {
         if (r->status == SS_OK || r->status == SS_ERR_PEER || r->announced)
             return false;
         announce(r, words);
         return true;
     }
-    if (own ? !seen && !starts(r) : !goes_without(r, *m))
+    if (by_call ? !seen && !starts(r) : !goes_without(r, *m))
         return false;
     if (*m)
         describe(*m, words);
     if (*m && seen && memcmp(words, seen->words, SS_START_WORDS * sizeof *words) != 0)
         ss_rounds_fail(r, seen->words[0] == 0 ? SS_ERR_PEER : SS_ERR_DIFFERENT);
-    if (!own)
+    if (!by_call)
         memcpy(words, seen->words, SS_START_WORDS * sizeof *words);
     return true;
 }
@@ -254,17 +255,17 @@ bool ss_round_begin(struct ss_rounds *r)
 {
     uint64_t words[SS_START_WORDS];
     struct ss_member *m;
-    bool own;
+    bool by_call;
     int status;
 
     if (r->status < 0)
         ss_round_drop_claims(r);
-    own = r->calling && r->calls == r->done + 1 && r->status == SS_OK;
+    by_call = r->calling && r->calls == r->done + 1 && r->status == SS_OK;
     if (r->blocked && r->status == SS_OK)
         return false;
     if (ss_round_is_traced(r))
-        ss_round_spans_asked(r, own);
-    if (!is_due(r, own, &m, words))
+        ss_round_spans_asked(r, by_call);
+    if (!is_due(r, by_call, &m, words))
         return false;
     status = ss_start_exchange_pass(&r->start, words);
     if (status == SS_PENDING)
@@ -272,7 +273,7 @@ bool ss_round_begin(struct ss_rounds *r)
     if (status != SS_OK)
         ss_round_note(r, status, -1, SS_PHASE_START);
     if (has_room(r, m))
-        begin_round(r, m, own, words);
+        begin_round(r, m, by_call, words);
     else
         ss_rounds_abandon(r, SS_ERR_MEMORY); /* no message can be received */
     return r->stage != SS_ROUND_ABANDONED;

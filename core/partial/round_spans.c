@@ -2,11 +2,11 @@
 #include "core/coll/algorithms.h"
 #include "core/partial/rounds_impl.h"
 
-void ss_round_spans_asked(struct ss_rounds *r, bool own)
+void ss_round_spans_asked(struct ss_rounds *r, bool by_call)
 {
     struct ss_exchange *x = &r->c.x;
 
-    if (x->spans.trace || (!own && !ss_start_exchange_seen(&r->start)))
+    if (x->spans.trace || (!by_call && !ss_start_exchange_seen(&r->start)))
         return;
     ss_trace_open(x, *r->s.trace, "partial round");
     ss_trace_begin(x, SS_SPAN_ACTIVATE, NULL, -1);

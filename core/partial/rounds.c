@@ -22,9 +22,9 @@ static void unpin(struct ss_rounds *r)
 {
     if (!r->pinned || !r->member)
         return;
-    ss_tensors_lock(r->member->tensor->owner);
+    ss_tensors_lock(r->member->tensor->set);
     ss_tensor_end(r->member->tensor);
-    ss_tensors_unlock(r->member->tensor->owner);
+    ss_tensors_unlock(r->member->tensor->set);
     r->pinned = false;
 }
 
@@ -211,7 +211,7 @@ void ss_rounds_call(struct ss_rounds *r, const struct ss_round_call *call)
         r->in = r->claims = true;
         r->claim_status = ss_member_claim(r, r->caller, call->in);
     } else if (r->stage != SS_ROUND_NONE || r->done + 1 != r->calls) {
-        if (ss_member_join(r, r->caller, call->in) != SS_OK)
+        if (ss_member_accumulate(r, r->caller, call->in) != SS_OK)
             ss_rounds_fail(r, SS_ERR_MEMORY);
     }
 }

@@ -7,9 +7,9 @@
  * handled the start of t (core/net/start_exchange.h). Such a rank contributes the largest entries
  * of gradient + residual, as in an ordinary call. A rank that is not in contributes the largest
  * entries of its residual if a gradient has come late since its last contribution, otherwise an
- * empty stream. When the gradient of its call t comes, it joins the residual, once. Results that
- * came before their call wait in a queue of sparse streams. The algorithm is an ordinary one that
- * needs no exchange beforehand.
+ * empty stream. When the gradient of its call t comes, it is added to the residual, once. Results
+ * that came before their call wait in a queue of sparse streams. The algorithm is an ordinary one
+ * that needs no exchange beforehand.
  *
  * A round waits for ever only if a synchronous allreduce would. A rank takes part in round t
  * without its call t if its queue has room for the result: at most `staleness` results of a tensor,
@@ -103,7 +103,7 @@ struct ss_round_call {
     const void *in; /* may be equal to `out` */
     void *out;
     size_t k, bucket; /* entries to claim; bucket > 0: of each `bucket` elements */
-    bool silent;      /* this rank contributes nothing; its gradient joins the residual */
+    bool silent;      /* this rank contributes nothing; its gradient is added to the residual */
 };
 /* Starts a call; its result is written in a later step. At most one call is in progress. */
 void ss_rounds_call(struct ss_rounds *r, const struct ss_round_call *call);

@@ -112,7 +112,7 @@ struct ss_member *ss_member_coded(const struct ss_rounds *r, uint64_t code);
  * tensors may then be lost. */
 int ss_member_room(struct ss_rounds *r, const struct ss_member *m, struct ss_mem *mem);
 /* Adds the late gradient of the last call to the residual. Returns SS_OK or SS_ERR_MEMORY. */
-int ss_member_join(struct ss_rounds *r, struct ss_member *m, const void *g);
+int ss_member_accumulate(struct ss_rounds *r, struct ss_member *m, const void *g);
 /* Claims the next contribution into c->own and r->claimed, from g + residual, or from the residual
  * if g is NULL. Returns SS_OK or SS_ERR_MEMORY. */
 int ss_member_claim(struct ss_rounds *r, struct ss_member *m, const void *g);
@@ -138,8 +138,8 @@ static inline bool ss_round_is_traced(const struct ss_rounds *r)
 {
     return r->s.trace && *r->s.trace;
 }
-/* Records that the next round should begin, for a call of this rank (own) or of other ranks. */
-void ss_round_spans_asked(struct ss_rounds *r, bool own);
+/* Records that the next round should begin, for a call of this rank (by_call) or of other ranks. */
+void ss_round_spans_asked(struct ss_rounds *r, bool by_call);
 /* Records a step, if the round has a lane. */
 void ss_round_spans_stepped(struct ss_rounds *r, bool moved);
 /* Ends the round's spans, if it has a lane. */

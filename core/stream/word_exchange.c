@@ -130,9 +130,9 @@ static void send_words(struct ss_word_exchange *a, struct ss_schedule_exchange *
 
 /* Posts the messages of a pair exchange. If the receive fails the rank goes on, since its next
  * message reports the failure. */
-static int post(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
+static int post(void *context, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
 {
-    struct ss_word_exchange *a = owner;
+    struct ss_word_exchange *a = context;
     struct ss_tag tag = ss_exchange_tag(a->x, SS_PHASE_WORDS, now->round);
 
     if (now->from >= 0 &&
@@ -214,9 +214,9 @@ static void take_words(struct ss_word_exchange *a, const struct ss_pair_exchange
         ss_fail(x, SS_ERR_MESSAGE, now->from, SS_PHASE_WORDS);
 }
 
-static int take(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
+static int take(void *context, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
 {
-    struct ss_word_exchange *a = owner;
+    struct ss_word_exchange *a = context;
 
     if (m->send.status != SS_OK)
         ss_fail(a->x, m->send.status, now->to, SS_PHASE_WORDS);

@@ -32,7 +32,7 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
         reason = SS_TENSOR_MEMORY;
     }
     if (registered && t->state != SS_TENSOR_REGISTERED) {
-        t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
+        t->threshold = (struct ss_threshold){.period = t->set->settings->threshold_period};
         ss_agreed_forget(&t->agreed);
         t->rest = before ? SS_AWAKE : SS_RESTS_EMPTY;
         t->lossy_since = 0;
@@ -46,7 +46,7 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
 
 static void admit(struct ss_tensor *t)
 {
-    const struct ss_tensor_settings *set = t->owner->settings;
+    const struct ss_tensor_settings *set = t->set->settings;
     bool given = ss_registry_find(set->registry, t->buffer, t->n, &t->density);
 
     if (!given)
@@ -84,7 +84,7 @@ struct ss_call_rule ss_tensors_rule(const struct ss_tensors *ts, const struct ss
 
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject)
 {
-    const struct ss_tensor_settings *set = t->owner->settings;
+    const struct ss_tensor_settings *set = t->set->settings;
     const struct ss_rule_subject by_count = {.count = t->n, .type = t->type};
 
     if (!subject)
@@ -103,7 +103,7 @@ void ss_tensor_readmit(struct ss_tensor *t)
     t->withdrawn = false;
     if (t->state != SS_TENSOR_REGISTERED)
         admit(t);
-    else if (ss_registry_find(t->owner->settings->registry, t->buffer, t->n, &t->density))
+    else if (ss_registry_find(t->set->settings->registry, t->buffer, t->n, &t->density))
         t->asked = true;
 }
 
@@ -140,7 +140,7 @@ void ss_tensor_end(struct ss_tensor *t)
 /* Returns true if the site is known and another tensor of the lane has another site. */
 static bool site_separates(const struct ss_tensor *t)
 {
-    for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
+    for (const struct ss_tensor *o = t->set->lanes[t->lane].tensors; o; o = o->in_lane)
         if (strcmp(o->site_name, t->site_name) != 0)
             return t->site_name[0] != '\0';
     return false;

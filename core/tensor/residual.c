@@ -48,17 +48,17 @@ bool ss_residual_make(struct ss_tensor *t)
 
     if (values->data)
         return true;
-    if (t->residual.backend->ops->make(t->residual.backend, t->owner->mem, values, bytes_of(t)) !=
+    if (t->residual.backend->ops->make(t->residual.backend, t->set->mem, values, bytes_of(t)) !=
         SS_OK)
         return false;
-    t->owner->lanes[t->lane].residuals++;
+    t->set->lanes[t->lane].residuals++;
     return true;
 }
 
 void ss_residual_drop(struct ss_tensor *t)
 {
     if (t->residual.values.data)
-        t->owner->lanes[t->lane].residuals--;
+        t->set->lanes[t->lane].residuals--;
     t->residual.backend->ops->drop(t->residual.backend, &t->residual.values);
 }
 
@@ -160,7 +160,7 @@ void ss_residual_scale(struct ss_tensor *t, double factor)
 
 static void give_up(struct ss_tensor *t)
 {
-    t->owner->lost_square += t->residual.square;
+    t->set->lost_square += t->residual.square;
     ss_residual_drop(t);
     t->residual.square = 0;
 }
@@ -188,11 +188,11 @@ int ss_residual_move(struct ss_tensor *t, struct ss_backend *to)
     if (is_lost(t)) {
         status = SS_ERR_DEVICE;
     } else if (ss_residual_there(t)) {
-        status = ss_buf_reserve(&copy, t->owner->mem, bytes);
+        status = ss_buf_reserve(&copy, t->set->mem, bytes);
         if (status == SS_OK)
             status = read_held(t, copy.data);
         if (status == SS_OK)
-            status = to->ops->make(to, t->owner->mem, &moved, bytes);
+            status = to->ops->make(to, t->set->mem, &moved, bytes);
         if (status == SS_OK) {
             to->ops->write(to, t->type, moved.data, copy.data, (size_t)t->range.n);
             from->ops->drop(from, &t->residual.values);

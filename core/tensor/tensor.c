@@ -97,12 +97,12 @@ static struct ss_tensor **link_in(struct ss_tensor **list, const struct ss_tenso
 
 static struct ss_tensor **bucket(const struct ss_tensor *t)
 {
-    return &t->owner->buckets[bucket_of(t)];
+    return &t->set->buckets[bucket_of(t)];
 }
 
 static void insert(struct ss_tensor *t)
 {
-    struct ss_tensors *ts = t->owner;
+    struct ss_tensors *ts = t->set;
     struct ss_tensor_lane *lane = &ts->lanes[t->lane];
     struct ss_tensor **b = bucket(t);
 
@@ -117,7 +117,7 @@ static void insert(struct ss_tensor *t)
 
 static void discard(struct ss_tensor *t)
 {
-    struct ss_tensors *ts = t->owner;
+    struct ss_tensors *ts = t->set;
     struct ss_tensor **at;
 
     ss_residual_drop(t);
@@ -150,12 +150,12 @@ static void remove_oldest(struct ss_tensors *ts)
 
 static bool is_gone(const struct ss_tensor *t)
 {
-    return t->owner->lanes[t->lane].calls - t->last_on_lane > GONE_CALLS;
+    return t->set->lanes[t->lane].calls - t->last_on_lane > GONE_CALLS;
 }
 
 bool ss_tensor_lane_interest(const struct ss_tensor *t)
 {
-    for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
+    for (const struct ss_tensor *o = t->set->lanes[t->lane].tensors; o; o = o->in_lane)
         if ((o->state == SS_TENSOR_REGISTERED && o->rest != SS_RESTS_EMPTY) ||
             (o->state == SS_TENSOR_CANDIDATE && !is_gone(o) && o->calls < LOOKED_FOR))
             return true;
@@ -175,7 +175,7 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     if (!(t = malloc(sizeof *t)))
         return NULL;
     *t = *key;
-    t->owner = ts;
+    t->set = ts;
     t->number = ts->numbers++;
     t->residual.backend = call->backend ? call->backend : &ss_host;
     t->type = call->type;
@@ -201,7 +201,7 @@ static struct ss_tensor *look_up(struct ss_tensors *ts, struct ss_tensor *key)
 {
     struct ss_tensor *t;
 
-    key->owner = ts;
+    key->set = ts;
     t = *bucket(key);
     while (t &&
            (t->lane != key->lane || t->ordinal != key->ordinal || t->rule_code != key->rule_code))
@@ -290,7 +290,7 @@ struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_c
 void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
                     const struct ss_tensor_found *found)
 {
-    struct ss_tensors *ts = t->owner;
+    struct ss_tensors *ts = t->set;
 
     pthread_mutex_lock(&ts->lock);
     t->calls++;

@@ -72,9 +72,9 @@ static int check_incoming(const struct ss_vote *v)
     return SS_OK;
 }
 
-static int post(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
+static int post(void *context, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
 {
-    struct ss_vote *v = owner;
+    struct ss_vote *v = context;
     struct ss_tag tag = {.call = v->call, .phase = SS_PHASE_VOTE, .round = now->round};
     int status = SS_OK;
 
@@ -90,9 +90,9 @@ static int post(void *owner, struct ss_schedule_exchange *m, const struct ss_pai
 }
 
 /* Merges the received ballot. */
-static int take(void *owner, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
+static int take(void *context, struct ss_schedule_exchange *m, const struct ss_pair_exchange *now)
 {
-    struct ss_vote *v = owner;
+    struct ss_vote *v = context;
     int status = m->send.status;
 
     if (status == SS_OK && now->from >= 0)

@@ -49,7 +49,7 @@ enum { SHIM_SHARED = 32 };
  * process. */
 enum { SHIM_PRIVATES = 64 };
 
-/* The entry's part in the table and the lists. Owned by shim/comm/comm.c and lists.c, under the
+/* The entry's part in the table and the lists. Written by shim/comm/comm.c and lists.c, under the
  * lock of the table. */
 struct shim_in_table {
     struct shim_comm *next; /* in the bucket, or in the list of dropped entries */
@@ -84,7 +84,7 @@ struct shim_hosts {
     struct ss_shared shared; /* memory that all ranks share; zero: none */
 };
 
-/* What partial calls need. Owned by shim/comm/partial_calls.c; after the first exchange under the
+/* What partial calls need. Written by shim/comm/partial_calls.c; after the first exchange under the
  * communicator's lock. */
 struct shim_rounds {
     MPI_Comm comm; /* a second private communicator */
@@ -92,7 +92,7 @@ struct shim_rounds {
     bool open; /* there is a transport, which counts as one of the SHIM_PRIVATES */
 };
 
-/* The calls of a communicator, under its lock. Owned by shim/task; shim/entry/act.c counts the
+/* The calls of a communicator, under its lock. Written by shim/task; shim/entry/act.c counts the
  * calls that pass, shim/comm/progress.c lists communicators with calls in progress. */
 struct shim_queue {
     struct shim_task *first, *last; /* started tasks come first */

@@ -45,8 +45,8 @@ static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum s
     return shim_buffers(call, *type);
 }
 
-/* With MERGE, returns true if a call below MIN_COUNT joins larger calls: a nonblocking sum whose
- * count a rule of REGISTER names. Ranks whose rules differ have found that out in the first
+/* With MERGE, returns true if a call below MIN_COUNT is merged with larger ones: a nonblocking sum
+ * whose count a rule of REGISTER names. Ranks whose rules differ have found that out in the first
  * exchange. */
 static bool is_merged(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
 {

@@ -207,7 +207,7 @@ struct shim_problems {
     atomic_bool partial_off_logged; /* QUORUM is off */
 };
 
-/* Owned by shim/job. */
+/* Written by shim/job. */
 struct shim_reports {
     pthread_mutex_t lock;    /* a leaf, except for the locks of statistics and log */
     _Atomic double at;       /* time of the next interim report; INFINITY: none */
@@ -219,7 +219,7 @@ struct shim_reports {
     char start_directory[2048];
 };
 
-/* Owned by shim/mpi/log.c. */
+/* Written by shim/mpi/log.c. */
 struct shim_logged {
     int fd; /* -1: not open */
     pthread_mutex_t lock;

@@ -333,7 +333,7 @@ static bool step(struct shim_task *task)
             begin(task);
         return true;
     case SHIM_TASK_CORE:
-        if (ss_call_rests(task->core))
+        if (ss_call_follows(task->core))
             return false;
         if (atomic_load_explicit(&task->request.waited_for, memory_order_relaxed))
             ss_call_wait_for_none(task->core);

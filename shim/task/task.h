@@ -47,7 +47,7 @@ struct shim_posted {
     struct ss_call_site site;  /* its buffer is that of the window */
 };
 
-/* The window in pieces. Owned by shim/task/native_pieces.c, under the communicator's lock. */
+/* The window in pieces. Written by shim/task/native_pieces.c, under the communicator's lock. */
 struct shim_pieces {
     uint64_t size;   /* elements that the MPI library gets at once, 0: all; set by native.c */
     uint64_t summed; /* pieces that it has summed */
@@ -57,7 +57,7 @@ struct shim_pieces {
     int refusal;     /* the first error that the MPI library gave there */
 };
 
-/* The part of the MPI library. Owned by shim/task/native.c, under the communicator's lock; of a
+/* The part of the MPI library. Written by shim/task/native.c, under the communicator's lock; of a
  * blocking call in SHIM_TASK_YOURS, by its caller. */
 struct shim_native {
     MPI_Request request;
@@ -77,7 +77,7 @@ enum shim_user_stage {
     SHIM_USER_RUNS   /* posted: no thread of the shim calls MPI until it has ended */
 };
 
-/* Nonblocking: the request that the application holds. Owned by shim/task/request.c. */
+/* Nonblocking: the request that the application holds. Written by shim/task/request.c. */
 struct shim_request {
     MPI_Request handle;
     /* links among the tasks with a request, and if the application has freed this one: under the

@@ -121,7 +121,9 @@ killed() {
     mkdir "$TRACES"
     {
         for _ in {1..250}; do
-            ! "$check" 2>/dev/null && { [ ! -e "$WORK/pid" ] || kill -0 "$(cat "$WORK/pid")"; } 2>/dev/null || break
+            if "$check" || { [ -e "$WORK/pid" ] && ! kill -0 "$(cat "$WORK/pid")"; }; then
+                break
+            fi 2>/dev/null
             sleep 0.2
         done
         kill -TERM "$(cat "$WORK/pid")" 2>/dev/null
