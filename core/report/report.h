@@ -33,6 +33,7 @@ struct ss_report_job {
     int rank;                /* rank in the world, or -1 if unknown */
     int ranks;               /* size of the world, or 0 if unknown */
     int64_t start_unix;      /* seconds since 1970, UTC */
+    uint64_t number;         /* equal on all ranks of this job, 0: they have not agreed on one */
     bool observe;            /* MODE=observe: predictions and advice */
     uint64_t min_count;      /* elements, MIN_COUNT */
     bool complete;           /* the job has ended; else the report is an interim one */

@@ -106,9 +106,10 @@ static struct ss_lane_record *sorted(struct ss_lane_record *list)
 
 static void write_job(struct ss_json *j, const struct ss_report_job *job)
 {
-    char date[64];
+    char date[64], number[32];
 
     ss_report_date(job->start_unix, date, sizeof date);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)job->number);
     ss_json_object(j, "job");
     ss_json_text(j, "program", job->program);
     ss_json_text(j, "hostname", job->hostname);
@@ -116,6 +117,7 @@ static void write_job(struct ss_json *j, const struct ss_report_job *job)
     ss_json_integer(j, "ranks", job->ranks);
     ss_json_text(j, "version", job->version);
     ss_json_text(j, "mpi_library", job->mpi_library);
+    ss_json_text(j, "number", job->number ? number : NULL);
     ss_json_text(j, "start", date);
     ss_json_integer(j, "start_unix", job->start_unix);
     ss_json_flag(j, "observe", job->observe);

@@ -41,6 +41,7 @@ version | | text | | of libsparseshim
 mpi_library | | text | | what MPI_Get_library_version says
 start | | text | | date and time of the first call that was looked at, UTC
 start_unix | | integer | | the same in seconds since 1970
+number | | text | | a number on which all ranks of this job have agreed in the first call that could be served; null: there was none
 observe | | flag | | MODE is observe: nothing was changed, and the possible gain is predicted
 complete | | flag | | the job has ended; false: the report is an interim one
 """)

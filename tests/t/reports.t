@@ -164,10 +164,11 @@ subtest 'what does not belong together is refused' => sub {
     like $errors, qr/exact\/\S+ and lossy\/\S+ are not of one job: both are of rank \d; name the reports of one/,
         'the files and why';
     my %other = (ranks => [4, 'they are of jobs of 3 and of 4 ranks'], program => ['eval', 'they are of two programs'],
-        version => ['0.0.9', 'they are of versions'], start_unix => [1, 'they ran one after the other, from']);
+        version => ['0.0.9', 'they are of versions'], start_unix => [1, 'they ran one after the other, from'],
+        number => ['17', 'their ranks have agreed on two numbers']);
     for my $key (sort keys %other) {
         my $changed = json(slurp($files{lossy}[1]));
-        $changed->{job}{$key} = $other{$key}[0];
+        @{$changed->{job}}{'number', $key} = (undef, $other{$key}[0]);
         my $file = spurt("$dir/$key.json", encode_json($changed));
         ($status, $text, $errors) = report("--merge $files{lossy}[0] $file");
         like $errors, qr/not of one job: \Q$other{$key}[1]\E/, "another $key";
