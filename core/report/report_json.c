@@ -324,6 +324,9 @@ static void write_predictions(struct ss_json *j, const struct ss_lane_record *r)
     write_sums(j, "topk_seconds_sum", r->topk_seconds);
     write_sums(j, "topk_bytes_sum", r->topk_bytes);
     write_sums(j, "topk_inside_sum", r->topk_inside);
+    ss_json_real(j, "quant_seconds_sum", r->quant_seconds);
+    ss_json_real(j, "quant_bytes_sum", r->quant_bytes);
+    ss_json_real(j, "quant_inside_sum", r->quant_inside);
 }
 
 static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
@@ -336,6 +339,7 @@ static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
     ss_json_real(j, "native", a.native);
     ss_json_real(j, "dense", a.dense);
     ss_json_flag(j, "misfit", a.misfit);
+    ss_json_real(j, "against", a.against);
     ss_json_flag(j, "gain", a.gain);
     ss_json_flag(j, "force", a.force);
     ss_json_text(j, "topk", a.topk == SS_AUTO ? NULL : algorithm_name((int)a.topk));
@@ -343,6 +347,10 @@ static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
     ss_json_real(j, "topk_bytes", a.topk_bytes);
     ss_json_real(j, "topk_inside", a.topk_inside);
     ss_json_flag(j, "topk_gain", a.topk_gain);
+    ss_json_real(j, "quant_predicted", a.quant_predicted);
+    ss_json_real(j, "quant_bytes", a.quant_bytes);
+    ss_json_real(j, "quant_inside", a.quant_inside);
+    ss_json_flag(j, "quant_gain", a.quant_gain);
     ss_json_close(j);
 }
 
