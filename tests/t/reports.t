@@ -299,7 +299,16 @@ subtest 'a page of HTML stands by itself' => sub {
     is_deeply $seen->{json}{rank}, $first, 'and that of rank 0';
     cmp_ok $seen->{count}{svg}, '>=', 6, 'with pictures';
     like $seen->{text}, qr/$_/, $_ for 'Bytes against dense', 'Time per phase', 'Predicted against measured',
-        'Density selected', 'Norms', 'Threshold', 'What the words mean';
+        'Density selected', 'Norms', 'Threshold', 'What the words mean',
+        qr/^\s*sparseshim: train\s+train\s+\d\S* times fewer bytes\..*What limits it now: .*Date\s*20.*Hosts\s*1: .*Ranks\s*3 of 3\s.*Mode\s*topk\s.*Options\s*[A-Z][^\n]*REGISTER=count=5000:calls=1\b.*Bytes against dense/s;
+    is $seen->{unfolded}, 0, 'text of a terminal is folded away';
+    my $zeros = grep { $_ eq '0' } @{$seen->{axes}};
+    cmp_ok $zeros, '>=', 6, 'axes begin at zero';
+    is join(', ', grep { !/^(?:0|call \d+|[\d.,]+(?: (?:[kMG]?B|%|[mun]?s))?)$/ } @{$seen->{axes}}), '', 'and have units';
+    my %meanings = map { ($_->[1] => []) } @{$seen->{colours}};
+    push @{$meanings{$_->[1]}}, $_->[0] for @{$seen->{colours}}[0 .. @{$seen->{colours}} / 2 - 1];
+    is_deeply [sort map { join '+', @$_ } grep { @$_ > 1 } values %meanings], ['dense+native', 'measured+over-its-calls'],
+        'a colour has one meaning: the MPI library, or what was measured';
 
     for my $words ('-o page.out --html lossy', '--html lossy -o page.out', '--html -o page.out lossy') {
         my ($code, $out, $err) = report($words);
