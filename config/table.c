@@ -26,7 +26,8 @@ const struct cfg_option cfg_table[] = {
     {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile NAME.conf",
      "A further file of options, over the site's sparseshim.conf and under the environment. A "
      "profile is looked for in ~/.config/sparseshim ($XDG_CONFIG_HOME/sparseshim), then in "
-     "SYSCONFDIR/sparseshim.d.",
+     "SYSCONFDIR/sparseshim.d. If it cannot be read, sparseshim run refuses to start, and "
+     "the first call that could be served is an MPI error.",
      FIELD(config), false, USER},
     {"PROGRAMS", CFG_TEXT, "",
      "names with * and ?, separated by blanks; ! before a name leaves it out",

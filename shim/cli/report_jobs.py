@@ -156,10 +156,17 @@ def say(text):
     print(f"sparseshim report: {text}", file=sys.stderr)
 
 
+NO_CALLS = ("a program that makes no MPI call writes none: for PyTorch with gloo or nccl see sparseshim(7), PyTorch; of "
+            "mpi4py, comm.Allreduce is a call that is seen, comm.allreduce is none")
+
+
 def read_file(path, folder=None):
     try:
         with open(path, "rb") as file:
             text = file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        raise Wrong(f"{path} cannot be read: No such file or directory; the first report of a job makes the folder of "
+                    f"SPARSESHIM_REPORT_DIR, and {NO_CALLS}") from None
     except OSError as error:
         raise Wrong(f"{path} cannot be read: {error.strerror}") from None
     try:
@@ -181,8 +188,7 @@ def read(argument):
         names = [os.path.join(argument, name) for name in sorted(os.listdir(argument)) if is_report(name)]
         if not names:
             say(f"{argument} holds no reports (sparseshim-*.json, as SPARSESHIM_REPORT with "
-                "SPARSESHIM_REPORT_DIR writes them); a program that makes no MPI call writes none: "
-                "for PyTorch with gloo or nccl see sparseshim(7), PyTorch")
+                f"SPARSESHIM_REPORT_DIR writes them); {NO_CALLS}")
             return [], False
     for name in names:
         try:

@@ -421,6 +421,10 @@ int shim_comm_raise_settings(uintptr_t handle)
     if (!atomic_exchange(&shim.problems.objects, false))
         return MPI_SUCCESS;
     atomic_fetch_add(&shim.stats.errors, 1);
+    if (cfg_config_problem(shim.cfg))
+        return shim_raise((MPI_Comm)handle, SS_ERR_PROTOCOL,
+                          "the file of SPARSESHIM_CONFIG cannot be read, and the job would run "
+                          "with other options than meant: correct the name, or leave it out");
     return shim_raise((MPI_Comm)handle, SS_ERR_PROTOCOL,
                       "SPARSESHIM_STRICT is on and a setting is not valid; see the messages on "
                       "the debug channel");

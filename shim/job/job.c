@@ -72,7 +72,8 @@ static void tell_no_rule(void)
                  "finds the gradients of a program and writes the rules");
 }
 
-/* Logs the problems of the settings. Returns true if STRICT turns one of them into an error. */
+/* Logs the problems of the settings. Returns true if one of them is an error: any if STRICT says
+ * so, and a CONFIG that cannot be read, as `sparseshim run` refuses it. */
 static bool tell_problems(void)
 {
     const char *problem;
@@ -88,7 +89,7 @@ static bool tell_problems(void)
         if (shim.process.rank == 0 && shim.problems.rules[i][0])
             shim_say(CFG_DEBUG_WARN, "%s", shim.problems.rules[i]);
     }
-    return any;
+    return (any && shim.options.strict) || cfg_config_problem(shim.cfg);
 }
 
 /* Ends the job. Communicators, settings and counters stay, since calls may follow: from callbacks
@@ -170,7 +171,7 @@ static void start(MPI_Comm comm)
     shim_trace_start();
     warn_of_singletons();
     tell_no_rule();
-    if (tell_problems() && shim.options.strict)
+    if (tell_problems())
         atomic_store(&shim.problems.objects, true);
     if (!shim.process.sessions) {
         pass_small_slices();
