@@ -164,11 +164,10 @@ def read_file(path, folder=None):
     try:
         with open(path, "rb") as file:
             text = file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
-        raise Wrong(f"{path} cannot be read: No such file or directory; the first report of a job makes the folder of "
-                    f"SPARSESHIM_REPORT_DIR, and {NO_CALLS}") from None
     except OSError as error:
-        raise Wrong(f"{path} cannot be read: {error.strerror}") from None
+        is_folder = isinstance(error, FileNotFoundError) and not path.endswith(".json")
+        why = f"; the first report of a job makes the folder of REPORT_DIR, and {NO_CALLS}" if is_folder else ""
+        raise Wrong(f"{path} cannot be read: {error.strerror}{why}") from None
     try:
         return Report(path, text, folder)
     except Wrong as wrong:
