@@ -62,14 +62,15 @@ static void warn_of_singletons(void)
     }
 }
 
-/* Warns on rank 0 that MODE=topk has no rule. */
+/* Warns on rank 0 that a lossy mode has no rule. */
 static void tell_no_rule(void)
 {
     if (shim.process.rank == 0 && shim.settings.topk && !shim.settings.tensors.include &&
         !shim.problems.rules[0][0])
         shim_say(CFG_DEBUG_WARN,
-                 "MODE=topk makes nothing lossy: SPARSESHIM_REGISTER is empty; 'sparseshim learn' "
-                 "finds the gradients of a program and writes the rules");
+                 "MODE=%s makes nothing lossy: SPARSESHIM_REGISTER is empty; 'sparseshim learn' "
+                 "finds the gradients of a program and writes the rules",
+                 shim.options.mode == CFG_MODE_QUANT ? "quant" : "topk");
 }
 
 /* Logs the problems of the settings. Returns true if one of them is an error: any if STRICT says
