@@ -474,12 +474,12 @@ static void say_network(struct ss_summary *s, const struct outlook *o)
     if (o->misfit < 0.1 * o->native)
         return;
     if (o->misfit > o->predicted)
-        say(s, "try_network", "waiting",
+        say(s, "try_network", "delay",
             "%s were spent in calls for which the network needs %s: ranks wait for each other "
             "there, in any mode",
             SS_SECONDS(o->misfit), SS_SECONDS(o->predicted));
     else
-        say(s, "try_network", "careful",
+        say(s, "try_network", "delay",
             "calls were predicted to take %s and took %s: what is predicted may be too long, so "
             "compare two short runs by `sparseshim report A B`",
             SS_SECONDS(o->predicted), SS_SECONDS(o->misfit));

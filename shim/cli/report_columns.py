@@ -26,7 +26,7 @@ try_sums | sums | text | 1 | MODE=observe: call signatures that are dense, and t
 try_exact | exact | text | 1 | MODE=observe: what MODE=exact would save, by the model's prediction
 try_quant | quant | text | 1 | MODE=observe: what MODE=quant would save, should the buffers be gradients
 try_topk | top-k | text | 1 | MODE=observe: what MODE=topk would save at DENSITY, should the buffers be gradients
-try_network | waiting | text | 1 | MODE=observe: shown if the time of dense calls is not that of the network
+try_network | delay | text | 1 | MODE=observe: shown if the time of dense calls is not that of the network
 try | next | text | 1 | MODE=observe: what to do next
 _phases | phases | text | 1 | time of eligible calls by phase, over all call signatures
 _pace | pace | text | 1 | partial allreduces: time in them, time that the other ranks would have waited for this one, and processor time of the library's thread

@@ -224,7 +224,7 @@ def tensor_pictures(report):
     for t in tensors[:MOST_TENSORS]:
         s = t["series"]
         page.append(f"<h3>{t['tensor']}: {safe(count(t['count']))} {safe(t['type'])}</h3>\n<p class=note>called from "
-                    f"{safe(t['site'] or 'an unknown place')} {safe(t['symbol'] or '')}; {count(t['topk_calls'])} of "
+                    f"{safe(' '.join(filter(None, (t['site'] or 'an unknown place', t['symbol']))))}; {count(t['topk_calls'])} of "
                     f"{count(t['calls'])} calls lossy, {safe(t['state'])} at the end</p>\n<div class=row>\n")
         for title, names, of, words in (("Density selected", ("over its calls",), ("density",), share),
                                         ("Norms", ("residual", "input"), ("residual_norm", "input_norm"), three),

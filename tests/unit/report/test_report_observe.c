@@ -146,7 +146,7 @@ static void observe_says_what_lossy_modes_would_send_and_the_next_command(void *
     job.program = "train.py";
     lane->predicted_seconds[SS_DENSE] = (double)lane->planned * 0.03; /* it took 0.12 */
     text = as_text(&stats, &job);
-    assert_contains(&text, "  waiting  120 s were spent in calls for which the network needs ");
+    assert_contains(&text, "  delay    120 s were spent in calls for which the network needs ");
     assert_contains(&text, "mpirun -n 4 python3 train.py, and then SPARSESHIM_CONFIG=./train.conf "
                            "mpirun -n 4 sparseshim run python3 train.py\n");
     free(text.text);
