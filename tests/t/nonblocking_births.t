@@ -5,10 +5,10 @@
 set -u
 . tests/t/lib.sh
 on_host "the calls are of the host"
-export SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=8.1e-9 LIMIT=${LIMIT:-60}
+export SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=8.1e-9 LIMIT=${LIMIT:-180}
 WATCHDOG=SPARSESHIM_PROGRESS=watchdog
 # A rule that names none of the counts here: all sums stay exact.
-TOPK='SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=5000-5001:calls=1'
+TOPK='SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:5001:calls=1'
 OUT='SPARSESHIM_PROGRAMS=!nb_*'
 
 # with SETTINGS RANKS PROGRAM [ARGUMENT...]: a run under these settings, NAME=VALUE each. LEAST: so many

@@ -124,10 +124,10 @@ killed() {
     mkdir "$TRACES"
     {
         for _ in {1..250}; do
-            ! "$check" 2>/dev/null || break
+            ! "$check" 2>/dev/null && { [ ! -e "$WORK/pid" ] || kill -0 "$(cat "$WORK/pid")"; } 2>/dev/null || break
             sleep 0.2
         done
-        kill -TERM "$(cat "$WORK/pid")"
+        kill -TERM "$(cat "$WORK/pid")" 2>/dev/null
     } &
     # shellcheck disable=SC2016 # the shell's own
     SPARSESHIM_TRACE=$TRACES within 60 sh -c 'echo "$$" >"$0"; exec "$@"' "$WORK/pid" \

@@ -43,7 +43,7 @@ static int rp_copied(void *extra, void *in, void *out, int *flag)
     return MPI_SUCCESS;
 }
 
-static int rp_deleted(void *in, void *extra)
+RP_RUN_BY_MPI static int rp_deleted(void *in, void *extra)
 {
     struct rp_attribute *value = in;
     struct rp_key *key = extra;

@@ -133,7 +133,7 @@ static void rp_in_operator(int len)
         rp_note(rp_here.program, "an operator runs within an operator");
 }
 
-static void rp_user_sum(void *in, void *inout, int *len, MPI_Datatype *type)
+RP_RUN_BY_MPI static void rp_user_sum(void *in, void *inout, int *len, MPI_Datatype *type)
 {
     int type_bytes = 0;
 
@@ -145,7 +145,7 @@ static void rp_user_sum(void *in, void *inout, int *len, MPI_Datatype *type)
 }
 
 /* Composes x -> a x + b modulo 2^32, the left operand first: not commutative. */
-static void rp_user_affine(void *in, void *inout, int *len, MPI_Datatype *type)
+RP_RUN_BY_MPI static void rp_user_affine(void *in, void *inout, int *len, MPI_Datatype *type)
 {
     const unsigned *left = in;
     unsigned *right = inout;
