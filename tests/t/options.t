@@ -257,6 +257,13 @@ my %known = map { $_ => 1 } @names;
 is(join(' ', grep { !$known{$_} } @named), '', 'the options that README.md names exist');
 cmp_ok(scalar @named, '>=', 8, 'README.md names the options that matter');
 cmp_ok(scalar(() = slurp('README.md') =~ /\n/g), '<=', 130, 'README.md is short');
+my ($lists) = slurp('core/base/choices.h') =~ /(#define SS_EXACT_LIST.*?)enum ss_algorithm/s;
+my @algorithms = $lists =~ /X\(SS_[A-Z_]+, (\w+)\)/g;
+cmp_ok(scalar @algorithms, '>=', 9, 'algorithms are found');
+for my $text ('README.md', 'config/sparseshim.7.in') {
+    my $words = slurp($text) =~ s/\\-/-/gr;
+    is(join(' ', grep { $words !~ /\b$_\b/ } @algorithms), '', "$text names every algorithm");
+}
 my ($screen) = slurp('README.md') =~ /\A((?:.*\n){11})/;
 for my $link ('100 Mbit/s', '1 Gbit/s', '10 Gbit/s') {
     my ($row) = $screen =~ /^\| \Q$link\E \|(.*)\|$/m;
