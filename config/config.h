@@ -125,6 +125,10 @@ const char *cfg_file(const struct cfg *cfg, size_t i, const char **found);
  * true if STRICT=on turns it into an error: all but unknown names. Owned by cfg. */
 const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal);
 
+/* Returns the problem of the file or profile that CONFIG names in the environment and that cannot
+ * be read, NULL if there is none. The job would run with other options than meant. */
+const char *cfg_config_problem(const struct cfg *cfg);
+
 /* Returns a hash of all options that must be equal on all ranks (`shared` in the table). Values are
  * hashed after parsing, so that "1e3" and "1000" agree. */
 uint64_t cfg_hash_shared(const struct cfg *cfg);

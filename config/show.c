@@ -2,6 +2,7 @@
 #include "config/parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct cfg_options *cfg_options(const struct cfg *cfg)
@@ -16,6 +17,18 @@ const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal)
     if (fatal != NULL)
         *fatal = cfg->fatal[i];
     return cfg->problem[i];
+}
+
+const char *cfg_config_problem(const struct cfg *cfg)
+{
+    static const char about[] = CFG_PREFIX "CONFIG";
+
+    if (secure_getenv(about) == NULL)
+        return NULL;
+    for (size_t i = 0; i < cfg->n_problems; i++)
+        if (cfg->fatal[i] && strncmp(cfg->problem[i], about, sizeof about - 1) == 0)
+            return cfg->problem[i];
+    return NULL;
 }
 
 const char *cfg_file(const struct cfg *cfg, size_t i, const char **found)

@@ -26,7 +26,8 @@ const struct cfg_option cfg_table[] = {
     {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile NAME.conf",
      "A further file of options, over the site's sparseshim.conf and under the environment. A "
      "profile is looked for in ~/.config/sparseshim ($XDG_CONFIG_HOME/sparseshim), then in "
-     "SYSCONFDIR/sparseshim.d.",
+     "SYSCONFDIR/sparseshim.d. If it cannot be read, sparseshim run refuses to start, and "
+     "the first call that could be served is an MPI error.",
      FIELD(config), false, USER},
     {"PROGRAMS", CFG_TEXT, "",
      "names with * and ?, separated by blanks; ! before a name leaves it out",
@@ -165,7 +166,7 @@ const struct cfg_option cfg_table[] = {
      "stderr, or a path; %h host, %p process, %r rank, %j job, %u user, %% a percent sign",
      "File of the messages. A new file has mode 0600. The library appends to a file of your "
      "own or a device such as /dev/null, and follows no link. %j is the job number of the "
-     "batch system, else the number of the launcher's process.",
+     "batch system or PMIx, else the number of the launcher's process.",
      FIELD(debug_file), false, EXPERT},
     {"REPORT", CFG_CHOICE, "off", "off, rank0, all",
      "Ranks that print a report to the standard error output at the end of the job: calls "

@@ -1,6 +1,7 @@
-/* MODE=observe: the entries that MODE=topk would take and send. The program's results stay the
- * same, and nothing is voted. In some calls of a lane (FIRST_LOOKS, BETWEEN_LOOKS), each rank looks
- * at a sample of its own input. The cost model knows all else from the vote of the exact call. */
+/* MODE=observe: the entries that MODE=topk would take and send, and what MODE=quant would send. The
+ * program's results stay the same, and nothing is voted. In some calls of a lane (FIRST_LOOKS,
+ * BETWEEN_LOOKS), each rank looks at a sample of its own input. The cost model knows all else from
+ * the vote of the exact call. */
 #include <math.h>
 #include <string.h>
 
@@ -89,6 +90,32 @@ static void plan_for(const struct ss_feedback *f, struct ss_shape shape, const s
     ss_plan_make(&shape, &nothing, plan);
 }
 
+/* Plans a whole call from the shape of the exact one. What it sends depends on the count alone. */
+static void plan_whole_for(const struct ss_feedback *f, struct ss_shape shape, struct ss_plan *plan)
+{
+    const struct ss_history nothing = {.result_nnz = 0};
+    const enum ss_values values = ss_values_of(f->comm->settings->value_type);
+
+    shape.topk = shape.whole = true;
+    shape.deep = shape.aggregated = shape.balanced = false;
+    shape.learn = false;
+    shape.forced = SS_AUTO;
+    shape.values = values == SS_VALUES_SAME ? SS_VALUES_Q4 : values; /* as MODE=quant takes it */
+    ss_plan_make(&shape, &nothing, plan);
+}
+
+static void book_whole(const struct ss_feedback *f, const struct ss_plan *plan)
+{
+    struct ss_lane_record *r = f->lane->record;
+    const bool runs = plan->seconds[SS_QUANTIZED] >= 0;
+
+    pthread_mutex_lock(&f->comm->stats->lock);
+    r->quant_seconds += runs ? plan->seconds[SS_QUANTIZED] : (double)INFINITY;
+    r->quant_bytes += runs ? plan->bytes[SS_QUANTIZED] : (double)INFINITY;
+    r->quant_inside += plan->inside[SS_QUANTIZED];
+    pthread_mutex_unlock(&f->comm->stats->lock);
+}
+
 static void book(struct ss_feedback *f, const struct sample *s, uint64_t k,
                  const struct ss_plan *plan)
 {
@@ -130,7 +157,7 @@ void ss_observe_sample(struct ss_look *look)
     look->observed = s.n;
 }
 
-static void look_topk(struct ss_feedback *f, struct ss_shape shape)
+static void look_lossy(struct ss_feedback *f, struct ss_shape shape)
 {
     const struct ss_exchange *x = &f->c.x;
     struct sample s = sample_of(x->n);
@@ -141,6 +168,10 @@ static void look_topk(struct ss_feedback *f, struct ss_shape shape)
     take(f, &s, of_sample > 0 ? (size_t)of_sample : 1);
     plan_for(f, shape, &s, k, &plan);
     book(f, &s, k, &plan);
+    if (x->backend->ops->remote) /* there, every element is claimed in place of a whole call */
+        return;
+    plan_whole_for(f, shape, &plan);
+    book_whole(f, &plan);
 }
 
 void ss_observe(struct ss_call *call)
@@ -152,5 +183,5 @@ void ss_observe(struct ss_call *call)
         ss_in_flight_set_skip(&call->flight);
     }
     if (call->look.observed > 0)
-        look_topk(f, ss_ballot_shape(f, &call->member));
+        look_lossy(f, ss_ballot_shape(f, &call->member));
 }

@@ -6,7 +6,7 @@ enum { FIRST_SPARSE = SS_RECURSIVE_DOUBLING };
 /* A call must be predicted this much shorter before a change is recommended. */
 static const double worth_it = 0.9;
 
-/* Nothing is recommended where the model is so many times off for the MPI library's collective. */
+/* Beyond this factor the model and the MPI library's collective do not agree. */
 static const double MISFIT = 2;
 
 uint64_t ss_lane_passed(const struct ss_lane_record *lane)
@@ -54,9 +54,14 @@ struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
     a.topk = least_of(lane->topk_seconds, lane->topk_samples, &a.topk_predicted);
     a.topk_bytes = mean_of(lane->topk_bytes[a.topk], lane->topk_samples);
     a.topk_inside = mean_of(lane->topk_inside[a.topk], lane->topk_samples);
+    a.quant_predicted = mean_of(lane->quant_seconds, lane->topk_samples);
+    a.quant_bytes = mean_of(lane->quant_bytes, lane->topk_samples);
+    a.quant_inside = mean_of(lane->quant_inside, lane->topk_samples);
     a.misfit = a.dense > MISFIT * a.native || a.native > MISFIT * a.dense;
-    a.gain = a.predicted <= worth_it * a.native && !a.misfit;
+    a.against = a.misfit && a.dense < a.native ? a.dense : a.native;
+    a.gain = a.predicted <= worth_it * a.against;
     a.force = a.dense <= a.predicted;
-    a.topk_gain = a.topk_predicted <= worth_it * a.native && !a.misfit;
+    a.topk_gain = a.topk_predicted <= worth_it * a.against;
+    a.quant_gain = a.quant_predicted <= worth_it * a.against;
     return a;
 }

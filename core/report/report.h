@@ -33,6 +33,7 @@ struct ss_report_job {
     int rank;                /* rank in the world, or -1 if unknown */
     int ranks;               /* size of the world, or 0 if unknown */
     int64_t start_unix;      /* seconds since 1970, UTC */
+    uint64_t number;         /* equal on all ranks of this job, 0: they have not agreed on one */
     bool observe;            /* MODE=observe: predictions and advice */
     uint64_t min_count;      /* elements, MIN_COUNT */
     bool complete;           /* the job has ended; else the report is an interim one */
@@ -125,15 +126,20 @@ struct ss_report_advice {
     double predicted; /* predicted time of `best` */
     double native;    /* measured time of the MPI library */
     double dense;     /* predicted time of the MPI library */
-    bool misfit;      /* `native` and `dense` differ by more than a factor of 2: no advice */
-    bool gain;        /* predicted is at most 0.9 times native */
-    bool force;       /* the plan would choose dense: ALGORITHM must name it */
-    /* Advice for MODE=topk, which is lossy. */
+    /* `native` and `dense` differ by more than a factor of 2. The MPI library took longer than the
+     * network needs if ranks wait for each other, which they do in any mode. */
+    bool misfit;
+    double against; /* seconds that a mode can save from: the less of both then, else native */
+    bool gain;      /* predicted is at most 0.9 times `against` */
+    bool force;     /* the plan would choose dense: ALGORITHM must name it */
+    /* Advice for MODE=topk and MODE=quant, which are lossy. */
     enum ss_algorithm topk;
     double topk_predicted;
     double topk_bytes;  /* predicted bytes sent by this rank */
     double topk_inside; /* those of them to ranks of the same host, NaN: none */
     bool topk_gain;
+    double quant_predicted, quant_bytes, quant_inside;
+    bool quant_gain;
 };
 struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane);
 

@@ -106,9 +106,10 @@ static struct ss_lane_record *sorted(struct ss_lane_record *list)
 
 static void write_job(struct ss_json *j, const struct ss_report_job *job)
 {
-    char date[64];
+    char date[64], number[32];
 
     ss_report_date(job->start_unix, date, sizeof date);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)job->number);
     ss_json_object(j, "job");
     ss_json_text(j, "program", job->program);
     ss_json_text(j, "hostname", job->hostname);
@@ -116,6 +117,7 @@ static void write_job(struct ss_json *j, const struct ss_report_job *job)
     ss_json_integer(j, "ranks", job->ranks);
     ss_json_text(j, "version", job->version);
     ss_json_text(j, "mpi_library", job->mpi_library);
+    ss_json_text(j, "number", job->number ? number : NULL);
     ss_json_text(j, "start", date);
     ss_json_integer(j, "start_unix", job->start_unix);
     ss_json_flag(j, "observe", job->observe);
@@ -322,6 +324,9 @@ static void write_predictions(struct ss_json *j, const struct ss_lane_record *r)
     write_sums(j, "topk_seconds_sum", r->topk_seconds);
     write_sums(j, "topk_bytes_sum", r->topk_bytes);
     write_sums(j, "topk_inside_sum", r->topk_inside);
+    ss_json_real(j, "quant_seconds_sum", r->quant_seconds);
+    ss_json_real(j, "quant_bytes_sum", r->quant_bytes);
+    ss_json_real(j, "quant_inside_sum", r->quant_inside);
 }
 
 static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
@@ -334,6 +339,7 @@ static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
     ss_json_real(j, "native", a.native);
     ss_json_real(j, "dense", a.dense);
     ss_json_flag(j, "misfit", a.misfit);
+    ss_json_real(j, "against", a.against);
     ss_json_flag(j, "gain", a.gain);
     ss_json_flag(j, "force", a.force);
     ss_json_text(j, "topk", a.topk == SS_AUTO ? NULL : algorithm_name((int)a.topk));
@@ -341,6 +347,10 @@ static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
     ss_json_real(j, "topk_bytes", a.topk_bytes);
     ss_json_real(j, "topk_inside", a.topk_inside);
     ss_json_flag(j, "topk_gain", a.topk_gain);
+    ss_json_real(j, "quant_predicted", a.quant_predicted);
+    ss_json_real(j, "quant_bytes", a.quant_bytes);
+    ss_json_real(j, "quant_inside", a.quant_inside);
+    ss_json_flag(j, "quant_gain", a.quant_gain);
     ss_json_close(j);
 }
 

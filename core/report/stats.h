@@ -64,9 +64,11 @@ struct ss_lane_record {
     double topk_seconds[SS_ALGORITHMS];
     double topk_bytes[SS_ALGORITHMS];
     double topk_inside[SS_ALGORITHMS]; /* those of topk_bytes to ranks of the same host */
-    uint64_t bytes_dense;              /* sent by this rank without the library, all calls
-                                          (ss_kind_dense_bytes) */
-    uint64_t bytes_sent; /* sent by this rank, votes included; native calls count as dense */
+    /* Likewise for MODE=quant, by its one algorithm; 0 where it would not run. */
+    double quant_seconds, quant_bytes, quant_inside;
+    uint64_t bytes_dense; /* sent by this rank without the library, all calls
+                             (ss_kind_dense_bytes) */
+    uint64_t bytes_sent;  /* sent by this rank, votes included; native calls count as dense */
     uint64_t dense_inside, sent_inside; /* those of them to ranks of the same host */
     struct ss_times times;
 };

@@ -222,32 +222,45 @@ static void say_lanes(struct ss_summary *s, const struct ss_stats *stats)
     }
 }
 
-/* ---- MODE=topk ---- */
+/* ---- lossy modes ---- */
+
+/* A tensor of which every element is asked for is sent in few bits; of others, the largest. */
+static bool is_whole(const struct ss_tensor_record *r)
+{
+    return r->topk_calls > 0 && r->asked_sum >= (double)r->topk_calls;
+}
 
 static void say_topk(struct ss_summary *s, const struct ss_stats *stats)
 {
-    uint64_t in_state[3] = {0}, calls = 0;
+    uint64_t in_state[3] = {0}, calls = 0, whole = 0;
     double all = 0, sent = 0;
-    char unlisted[80] = "";
+    char unlisted[80] = "", bits[80] = "", largest[120] = "";
 
     if (!stats->tensors)
         return;
     for (const struct ss_tensor_record *r = stats->tensors; r; r = r->next) {
         in_state[r->state]++;
+        if (is_whole(r)) {
+            whole += r->topk_calls;
+            continue;
+        }
         calls += r->topk_calls;
         all += (double)r->topk_calls * (double)r->count;
         sent += r->density_sum * (double)r->count;
     }
+    if (whole > 0)
+        snprintf(bits, sizeof bits, "; %s calls sent in few bits", SS_COUNT(whole));
+    if (calls > 0 || whole == 0)
+        snprintf(largest, sizeof largest, "; %s calls sent as top-k, %s of their elements",
+                 SS_COUNT(calls), SS_SHARE(ss_ratio(sent, all)));
     if (stats->tensors_unlisted > 0)
         snprintf(unlisted, sizeof unlisted, "; tensors not listed for want of room: %s",
                  SS_COUNT(stats->tensors_unlisted));
-    say(s, "topk", "top-k",
-        "%s of %s tensors registered, %s exact, %s whose position is not known; %s calls sent as "
-        "top-k, "
-        "%s of their elements%s",
+    say(s, "topk", "lossy",
+        "%s of %s tensors registered, %s exact, %s whose position is not known%s%s%s",
         SS_COUNT(in_state[SS_TENSOR_REGISTERED]), SS_COUNT(stats->tensor_count),
-        SS_COUNT(in_state[SS_TENSOR_EXACT]), SS_COUNT(in_state[SS_TENSOR_CANDIDATE]),
-        SS_COUNT(calls), SS_SHARE(ss_ratio(sent, all)), unlisted);
+        SS_COUNT(in_state[SS_TENSOR_EXACT]), SS_COUNT(in_state[SS_TENSOR_CANDIDATE]), bits, largest,
+        unlisted);
 }
 
 /* ---- QUORUM ---- */
@@ -349,68 +362,192 @@ static void say_merged(struct ss_summary *s, const struct ss_merged_record *r)
 
 /* ---- MODE=observe ---- */
 
-/* Predictions for MODE=exact and MODE=topk, summed over the lanes. */
-struct outlook {
-    double before, exact, topk; /* seconds */
-    uint64_t exact_gains, topk_gains, misfits, planned;
-    enum ss_algorithm forced; /* saves most where the plan would choose dense */
-    double saved;             /* seconds saved by `forced` */
+/* A job whose sums take a smaller share of its time has nothing to gain. */
+#define LITTLE 0.02
+
+/* What a mode would do with the calls that were passed on, all lanes together. */
+struct prospect {
+    double saved;                   /* seconds */
+    struct ss_report_totals totals; /* bytes_sent and sent_inside of the calls that would gain */
+    uint64_t gains;                 /* lanes */
 };
+
+struct outlook {
+    double native;    /* seconds of these calls */
+    double predicted; /* by the model, where it does not agree */
+    double misfit;    /* as measured there */
+    uint64_t planned, dense, dense_bytes, dense_inside;
+    const struct ss_lane_record *largest;
+    struct prospect exact, quant, topk;
+    enum ss_algorithm forced; /* saves most where the plan would choose dense */
+    double forced_saves;      /* seconds */
+};
+
+/* Adds the calls of a lane: `seconds`, `bytes` and `inside` are those of one call in the mode, if
+ * it gains. */
+static void add_prospect(struct prospect *p, const struct ss_lane_record *r, bool gains,
+                         const double per_call[3], double against)
+{
+    const double calls = (double)ss_lane_passed(r);
+
+    p->totals.bytes_sent += gains ? (uint64_t)(calls * per_call[1]) : r->bytes_dense;
+    p->totals.sent_inside += !gains                  ? r->dense_inside
+                             : isfinite(per_call[2]) ? (uint64_t)(calls * per_call[2])
+                                                     : 0;
+    p->saved += gains ? calls * (against - per_call[0]) : 0;
+    p->gains += gains;
+}
+
+static void look_at_lane(struct outlook *o, const struct ss_lane_record *r)
+{
+    const struct ss_report_advice a = ss_report_advise(r);
+    const double calls = (double)ss_lane_passed(r), planned = (double)r->planned;
+    const double exact[] = {a.predicted, ss_ratio(r->predicted_bytes[a.best], planned),
+                            ss_ratio(r->predicted_inside[a.best], planned)};
+    const double quant[] = {a.quant_predicted, a.quant_bytes, a.quant_inside};
+    const double topk[] = {a.topk_predicted, a.topk_bytes, a.topk_inside};
+
+    o->native += r->times.native;
+    o->planned += r->planned;
+    o->dense_bytes += r->bytes_dense;
+    o->dense_inside += r->dense_inside;
+    o->dense += r->density_sum >= 0.5 * (double)r->scans && r->scans > 0;
+    o->predicted += a.misfit ? calls * a.dense : 0;
+    o->misfit += a.misfit ? r->times.native : 0;
+    add_prospect(&o->exact, r, a.gain && !a.force, exact, a.against);
+    add_prospect(&o->quant, r, a.quant_gain, quant, a.against);
+    add_prospect(&o->topk, r, a.topk_gain, topk, a.against);
+    if (a.gain && a.force && calls * (a.against - a.predicted) > o->forced_saves) {
+        o->forced = a.best;
+        o->forced_saves = calls * (a.against - a.predicted);
+    }
+}
 
 static struct outlook look_out(const struct ss_stats *stats)
 {
-    struct outlook o = {.forced = SS_AUTO};
+    struct outlook o = {.forced = SS_AUTO, .largest = stats->lanes};
 
-    for (const struct ss_lane_record *r = stats->lanes; r; r = r->next) {
-        struct ss_report_advice a = ss_report_advise(r);
-        double calls = (double)ss_lane_passed(r);
-        double saved = a.gain ? calls * (a.native - a.predicted) : 0;
-
-        o.before += r->times.native;
-        o.exact += r->times.native - (a.force ? 0 : saved);
-        o.topk += r->times.native - (a.topk_gain ? calls * (a.native - a.topk_predicted) : 0);
-        o.exact_gains += a.gain && !a.force;
-        o.topk_gains += a.topk_gain;
-        o.misfits += a.misfit;
-        o.planned += r->planned;
-        if (a.force && saved > o.saved) {
-            o.forced = a.best;
-            o.saved = saved;
-        }
-    }
+    for (const struct ss_lane_record *r = stats->lanes; r; r = r->next)
+        look_at_lane(&o, r);
     return o;
 }
 
-/* MODE=exact alone if it helps any lane, else with the algorithm that saves most. */
-static void say_observed(struct ss_summary *s, const struct ss_stats *stats)
+/* Tells how many sums are dense, which decides what exact mode can do. */
+static void say_sums(struct ss_summary *s, const struct ss_stats *stats, const struct outlook *o)
 {
-    struct outlook o = look_out(stats);
-    uint64_t lanes = stats->lane_count;
+    const struct ss_lane_record *r = o->largest;
+    char name[80];
 
-    if (o.exact_gains > 0)
-        say(s, "try", "try",
-            "SPARSESHIM_MODE=exact: faster for %s of %s call signatures, in total %s instead of %s",
-            SS_COUNT(o.exact_gains), SS_COUNT(lanes), SS_SECONDS(o.exact), SS_SECONDS(o.before));
-    else if (o.forced != SS_AUTO)
-        say(s, "try", "try",
-            "SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=%s: saves up to %s for the call signatures "
-            "for which it is advised",
-            ss_algorithm_name(o.forced), SS_SECONDS(o.saved));
-    else if (o.misfits > 0)
-        say(s, "try", "try",
-            "no advice: the prediction for dense is off by more than 2 times for %s of %s call "
-            "signatures, and no other would gain 10 %% or more",
-            SS_COUNT(o.misfits), SS_COUNT(lanes));
+    name_lane(r, name, sizeof name);
+    say(s, "try_sums", "sums",
+        "%s of %s call signatures %s dense (half of the elements or more are not zero); of the "
+        "largest, %s, %s are not zero, and a call takes %s",
+        SS_COUNT(o->dense), SS_COUNT(stats->lane_count), o->dense == 1 ? "is" : "are", name,
+        SS_SHARE(ss_ratio(r->density_sum, (double)r->scans)),
+        SS_SECONDS(ss_ratio(r->times.native, (double)ss_lane_passed(r))));
+}
+
+static void say_prospect(struct ss_summary *s, const char *key, const char *label,
+                         const char *before, const struct prospect *p, const struct outlook *o,
+                         const struct ss_stats *stats)
+{
+    /* On one host, predictions tell no bytes inside it apart. */
+    const bool one = o->dense_inside == o->dense_bytes;
+    const struct ss_compared c =
+        ss_report_compared(o->dense_bytes, one ? 0 : o->dense_inside, p->totals.bytes_sent,
+                           one ? 0 : p->totals.sent_inside);
+
+    if (p->gains > 0)
+        say(s, key, label,
+            "%s: %s instead of %s in these calls, and %s sent%s instead of %s; faster for %s of %s "
+            "call signatures",
+            before, SS_SECONDS(o->native - p->saved), SS_SECONDS(o->native), SS_BYTES(c.sent),
+            c.apart ? " to other hosts" : "", SS_BYTES(c.dense), SS_COUNT(p->gains),
+            SS_COUNT(stats->lane_count));
     else
-        say(s, "try", "try",
-            o.planned == 0 ? "no advice: no call was looked at"
-                           : "nothing: no call signature would gain 10 %% or more");
-    if (o.topk_gains > 0)
-        say(s, "try_lossy", "lossy",
-            "SPARSESHIM_MODE=topk, for gradients only: faster for %s of %s call signatures, in "
-            "total "
-            "%s instead of %s",
-            SS_COUNT(o.topk_gains), SS_COUNT(lanes), SS_SECONDS(o.topk), SS_SECONDS(o.before));
+        say(s, key, label, "%s: no call signature would gain 10 %% or more", before);
+}
+
+/* Tells why time and prediction differ. */
+static void say_network(struct ss_summary *s, const struct outlook *o)
+{
+    if (o->misfit < 0.1 * o->native)
+        return;
+    if (o->misfit > o->predicted)
+        say(s, "try_network", "delay",
+            "%s were spent in calls for which the network needs %s: ranks wait for each other "
+            "there, in any mode",
+            SS_SECONDS(o->misfit), SS_SECONDS(o->predicted));
+    else
+        say(s, "try_network", "delay",
+            "calls were predicted to take %s and took %s: what is predicted may be too long, so "
+            "compare two short runs by `sparseshim report A B`",
+            SS_SECONDS(o->predicted), SS_SECONDS(o->misfit));
+}
+
+/* Writes how this job is started, and the name of the file that learn writes for it. */
+static void name_command(const struct ss_report_job *job, char *command, char *file, size_t size)
+{
+    const char *program = job->program ? job->program : "PROGRAM";
+    const char *suffix = strrchr(program, '.');
+    const bool python = suffix && strcmp(suffix, ".py") == 0;
+    const int stem = python ? (int)(suffix - program) : (int)strlen(program);
+
+    snprintf(command, size, "%s%.80s", python ? "python3 " : "./", program);
+    snprintf(file, size, "%.*s.conf", stem < 80 ? stem : 80, program);
+}
+
+static void say_next(struct ss_summary *s, const struct ss_stats *stats,
+                     const struct ss_report_job *job, const struct outlook *o)
+{
+    const double share = ss_report_share(stats);
+    const double lossy = o->quant.saved > o->topk.saved ? o->quant.saved : o->topk.saved;
+    const int ranks = job->ranks > 0 ? job->ranks : 2;
+    char command[120], file[120];
+
+    name_command(job, command, file, sizeof command);
+    if (o->planned == 0)
+        say(s, "try", "next",
+            "no advice: no call was looked at; \"passed\" above and the notes say why");
+    else if (share < LITTLE)
+        say(s, "try", "next",
+            "leave sparseshim off for this job: sums take %s of its time, so that no mode can make "
+            "it faster by more",
+            SS_SHARE(share));
+    else if (o->exact.gains > 0 && o->exact.saved >= 0.9 * lossy)
+        say(s, "try", "next", "mpirun -n %d sparseshim run %s (mode exact, the same results)",
+            ranks, command);
+    else if (lossy > 0)
+        say(s, "try", "next",
+            "if these sums are gradients: sparseshim learn%s -- mpirun -n %d %s, and then "
+            "SPARSESHIM_CONFIG=./%s mpirun -n %d sparseshim run %s%s",
+            o->topk.saved * 0.9 > o->quant.saved && o->quant.gains == 0 ? " --density=0.01" : "",
+            ranks, command, file, ranks, command,
+            o->exact.gains > 0 ? "; if not, mode exact alone" : "");
+    else if (o->forced != SS_AUTO)
+        say(s, "try", "next",
+            "SPARSESHIM_ALGORITHM=%s may save up to %s, but mode exact would not choose it by "
+            "itself: try it, and compare by `sparseshim report A B`",
+            ss_algorithm_name(o->forced), SS_SECONDS(o->forced_saves));
+    else
+        say(s, "try", "next",
+            "leave sparseshim off for this job on this network: no mode makes a call 10 %% "
+            "shorter or more");
+}
+
+static void say_observed(struct ss_summary *s, const struct ss_stats *stats,
+                         const struct ss_report_job *job)
+{
+    const struct outlook o = look_out(stats);
+
+    if (o.planned > 0) {
+        say_sums(s, stats, &o);
+        say_prospect(s, "try_exact", "exact", "the same results", &o.exact, &o, stats);
+        say_prospect(s, "try_quant", "quant", "lossy, for gradients", &o.quant, &o, stats);
+        say_prospect(s, "try_topk", "top-k", "lossy, for gradients", &o.topk, &o, stats);
+        say_network(s, &o);
+    }
+    say_next(s, stats, job, &o);
 }
 
 /* ---- the whole ---- */
@@ -440,7 +577,7 @@ void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
     say_merged(summary, &stats->merged);
     say_time(summary, stats);
     if (job->observe)
-        say_observed(summary, stats);
+        say_observed(summary, stats, job);
     for (size_t i = 0; i < job->note_count && summary->n + 1 < SS_SUMMARY_LINES; i++)
         say(summary, NULL, "note", "%s", job->notes[i]);
     say_lanes(summary, stats);

@@ -9,7 +9,7 @@ show the reports of jobs, as text and in other forms
   --merge           all ranks of a job in one: sums, and how the ranks differ
   --compare         two jobs, each a file or a folder: options that differ, and their results
   --job=WHICH       one job of a folder that has several: by its number, which report lists, or by its
-                    start, such as --job='2026-11-20 19:12' (default: the newest)
+                    start, such as --job='2026-11-20 19:12' (default: the newest); with --trace as well
   --trace DIR ...   the traces of all ranks (SPARSESHIM_TRACE) in one file, for ui.perfetto.dev or
                     chrome://tracing
   --legend          the meaning of each word and number
@@ -173,15 +173,24 @@ def take_output(arguments):
     return arguments[at + 1], arguments[:at] + arguments[at + 2:]
 
 
+def check_job(wanted, names):
+    folders = sum(map(os.path.isdir, names))
+    if wanted and (len(wanted) > 1 or folders != 1):
+        raise Usage(f"--job takes one folder, not {folders}" if folders != 1 else "--job takes one job")
+
+
 def take_trace(arguments, path):
     first, rest = arguments[0], arguments[1:]
     rest = [first[len("--trace="):], *rest] if first != "--trace" else rest
+    wanted = [argument[len("--job="):] for argument in rest if argument.startswith("--job=")]
+    rest = [argument for argument in rest if not argument.startswith("--job=")]
     for argument in rest:
         if argument.startswith("-"):
             raise Usage(f"{argument} is not allowed beside --trace")
     if not rest:
         raise Usage("--trace takes the folder of SPARSESHIM_TRACE, or files from it")
-    return trace.run(rest, path)
+    check_job(wanted, rest)
+    return trace.run(rest, path, wanted[0] if wanted else None)
 
 
 def take_options(arguments):
@@ -205,7 +214,6 @@ def take_options(arguments):
 
 
 def check_usage(how, form, wanted, names):
-    folders = sum(map(os.path.isdir, names))
     if form == "--legend" and (how or names):
         raise Usage("--legend takes nothing else")
     if form != "--legend" and not names:
@@ -216,8 +224,7 @@ def check_usage(how, form, wanted, names):
         raise Usage("--html is of one job: leave out --compare")
     if form.startswith("--csv") and how:
         raise Usage("--csv has a row for each report: leave out --merge and --compare, or use --json")
-    if wanted is not None and folders != 1:
-        raise Usage(f"--job takes one folder, not {folders}")
+    check_job([] if wanted is None else [wanted], names)
 
 
 def main(arguments):

@@ -15,15 +15,19 @@ lane_1 | sparse | text | 1 | the call signature of most bytes that has calls mad
 lane_2 | sparse | text | 1 | the second such call signature
 lane_3 | sparse | text | 1 | the third such call signature
 passed | passed | text | 1 | the reasons for which most calls were handed to the MPI library
-topk | top-k | text | 1 | MODE=topk: lossy and exact tensors, and the share that was sent of the lossy ones
+topk | lossy | text | 1 | lossy modes: tensors that are lossy or exact; calls sent in few bits, or as top-k and the share that was sent of these
 partial | partial | text | 1 | partial allreduces: rounds with this rank's gradient, and its late gradients
 unsent | unsent | text | 1 | late gradients at the end, of which no round has sent anything
 synchronous | waiting | text | 1 | other calls that make every step wait for all ranks
 try_quorum | late | text | 1 | settings to try if gradients come too late
 merged | merged | text | 1 | MERGE: nonblocking calls that voted and were sent together; with auto the time of a step in groups and with each call alone
 time | time | text | 1 | time in the calls that the library wraps; f, their share of the job, bounds the gain
-try | try | text | 1 | MODE=observe: what MODE=exact would gain, by the model's prediction
-try_lossy | lossy | text | 1 | MODE=observe: what MODE=topk would gain, should the buffers be gradients
+try_sums | sums | text | 1 | MODE=observe: call signatures that are dense, and the largest
+try_exact | exact | text | 1 | MODE=observe: what MODE=exact would save, by the model's prediction
+try_quant | quant | text | 1 | MODE=observe: what MODE=quant would save, should the buffers be gradients
+try_topk | top-k | text | 1 | MODE=observe: what MODE=topk would save at DENSITY, should the buffers be gradients
+try_network | delay | text | 1 | MODE=observe: shown if the time of dense calls is not that of the network
+try | next | text | 1 | MODE=observe: what to do next
 _phases | phases | text | 1 | time of eligible calls by phase, over all call signatures
 _pace | pace | text | 1 | partial allreduces: time in them, time that the other ranks would have waited for this one, and processor time of the library's thread
 _network | network | text | 1 | bytes sent by this rank to measure the network, once for each group of ranks
@@ -41,6 +45,7 @@ version | | text | | of libsparseshim
 mpi_library | | text | | what MPI_Get_library_version says
 start | | text | | date and time of the first call that was looked at, UTC
 start_unix | | integer | | the same in seconds since 1970
+number | | text | | a number on which all ranks of this job have agreed in the first call that could be served; null: there was none
 observe | | flag | | MODE is observe: nothing was changed, and the possible gain is predicted
 complete | | flag | | the job has ended; false: the report is an interim one
 """)
@@ -191,6 +196,9 @@ topk_kept_sum | | factor | | share of the input's squared norm in these elements
 topk_seconds_sum | | names | | seconds predicted for top-k by algorithm, sums over the samples
 topk_bytes_sum | | names | | bytes predicted to be sent by this rank, likewise
 topk_inside_sum | | names | | those of them to ranks of the same host
+quant_seconds_sum | | factor | | MODE=observe: seconds that MODE=quant would take, likewise
+quant_bytes_sum | | factor | | bytes that this rank would send then
+quant_inside_sum | | factor | | those of them to ranks of the same host
 advice | | object | | MODE=observe: settings that would make the calls faster
 """)
 ADVICE = Group("advice", "Advice for a call signature (MODE=observe)", """
@@ -201,14 +209,19 @@ best | | text | | sparse algorithm of the least predicted time
 predicted | | seconds | | this time, of a call
 native | | seconds | | time of a call of the MPI library, measured
 dense | | seconds | | time of a call of the MPI library, predicted
-misfit | | flag | | `native` and `dense` differ by more than 2 times: there is no advice
-gain | | flag | | the best takes 0.9 times as long as the MPI library, or less
+misfit | | flag | | `native` and `dense` differ by more than 2 times: longer, since ranks wait for each other; shorter, since the model is off
+against | | seconds | | the time that a mode can shorten: native, or dense if that is less than half of it
+gain | | flag | | the best takes 0.9 times as long as `against`, or less
 force | | flag | | the plan would choose dense: ALGORITHM must name the best
 topk | | text | | MODE=topk, which is lossy: algorithm of the least predicted time
 topk_predicted | | seconds | | this time, of a call
 topk_bytes | | bytes | | bytes that this rank would send in a call
 topk_inside | | bytes | | those of them to ranks of the same host
-topk_gain | | flag | | it takes 0.9 times as long as the MPI library, or less
+topk_gain | | flag | | it takes 0.9 times as long as `against`, or less
+quant_predicted | | seconds | | MODE=quant, which is lossy: predicted time of a call
+quant_bytes | | bytes | | bytes that this rank would send in a call
+quant_inside | | bytes | | those of them to ranks of the same host
+quant_gain | | flag | | it takes 0.9 times as long as `against`, or less
 """)
 PREDICTIONS = Group("", "Predicted by call signature and algorithm (MODE=observe)", """
 _lane | signature | count | 1 | number of the call signature, as above
@@ -241,7 +254,7 @@ calls | | count | | calls of min_count elements and more, to below twice as many
 bytes | | bytes | | bytes in their buffers
 seconds | | seconds | | seconds spent in them
 """)
-TENSORS = Group("tensors", "Tensors (MODE=topk)", """
+TENSORS = Group("tensors", "Tensors (lossy modes)", """
 tensor | tensor | count | 123 | number of the tensor in this report; a tensor is one sum of the program, in all its steps: a call signature, a call site and the number of the call within the step
 communicator | | text | | MPI name of the communicator, "" if it has none
 _name | communicator | text | 1 | MPI name of the communicator
@@ -254,7 +267,7 @@ type | type | text | 1 | datatype of the elements
 count | count | count | 1 | elements
 calls | calls | count | 1 | calls of it, lossy or not
 state | state | text | 2! | registered: its calls are lossy; exact; candidate: its position in the step is not known yet
-topk_calls | top-k calls | count | 2 | calls sent as top-k, which are lossy
+topk_calls | lossy calls | count | 2 | calls sent in few bits or as top-k
 density_asked | asked | share | 2 | share of the elements asked for, warm-up included; mean of these calls
 density_selected | selected | share | 2 | share of the elements that this rank selected; mean of these calls
 off | off k | share | 2* | error of this rank's selections: |selected - k| / k, mean

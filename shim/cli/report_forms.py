@@ -82,13 +82,13 @@ def why(lane, a):
     if not lane["planned"]:
         return "no call was looked at"
     text = f"density {share(lane_density(lane))}"
-    if not a["gain"] and not a["misfit"]:
+    if not a["gain"]:
         text = f"nothing to gain: {text}"
-    if a["misfit"]:
-        return f"{text}; no advice: dense was predicted to take {seconds(a['dense'])} and took {seconds(a['native'])}"
     if a["best"]:
         against = "instead of" if a["gain"] else "against"
-        text += f", {a['best']} {seconds(a['predicted'])} {against} {seconds(a['native'])} per call"
+        text += f", {a['best']} {seconds(a['predicted'])} {against} {seconds(a['against'])} per call"
+    if a["misfit"]:
+        text += f"; dense was predicted to take {seconds(a['dense'])} and took {seconds(a['native'])}"
     return text
 
 
@@ -125,13 +125,16 @@ def prediction_rows(report):
             rows.append({"_lane": lane["lane"], "_algorithm": name, "_seconds": time, "_bytes": sent,
                          "_between": less(sent, inside) if apart(lane) else None,
                          "_faster": ratio(a["native"], time), "_remark": "best sparse" if best else ""})
+        if a["quant_predicted"]:
+            out = less(a["quant_bytes"], a["quant_inside"]) if apart(lane) else None
+            rows.append({"_lane": lane["lane"], "_algorithm": "quantized", "_seconds": a["quant_predicted"],
+                         "_bytes": a["quant_bytes"], "_between": out,
+                         "_faster": ratio(a["native"], a["quant_predicted"]),
+                         "_remark": "MODE=quant, LOSSY: for gradients only"})
     return rows
 
 
 def topk_remark(lane, a):
-    if a["misfit"]:
-        return (f"lossy; no advice: dense was predicted to take {seconds(a['dense'])} and took "
-                f"{seconds(a['native'])}")
     if not a["topk_gain"]:
         return "lossy; nothing to gain"
     return f"LOSSY, for gradients only: SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count={lane['count']}"
@@ -184,7 +187,7 @@ def text_of(report, full=False):
         table("Calls by call signature", c.LANES, lanes, "3", full),
         observed(report),
         table("Calls that wait for all ranks", c.SYNCHRONOUS, report.rows("synchronous")),
-        table("Tensors (MODE=topk), where they come from", c.TENSORS, tensors, "1", full),
+        table("Tensors (lossy modes), where they come from", c.TENSORS, tensors, "1", full),
         table("Tensors, what became of them (norms of this rank, at the end)", c.TENSORS, tensors, "2", full),
         table("Tensors, what was seen of them", c.TENSORS, tensors if full else [], "3", full),
         table("Options", c.OPTIONS, report.rows("options"))))

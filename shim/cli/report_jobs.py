@@ -10,6 +10,7 @@ from report_words import date, finite, ratio
 SCHEMA = 2
 BYTES = ("bytes_dense", "bytes_sent", "bytes_dense_inside", "bytes_sent_inside")
 APART = 60  # seconds: clocks of hosts differ, and ranks begin and end apart, by less
+TOGETHER = 5  # seconds: ranks of one job begin apart by less, clocks of hosts included
 
 
 class Wrong(Exception):
@@ -155,12 +156,18 @@ def say(text):
     print(f"sparseshim report: {text}", file=sys.stderr)
 
 
+NO_CALLS = ("a program that makes no MPI call writes none: for PyTorch with gloo or nccl see sparseshim(7), PyTorch; of "
+            "mpi4py, comm.Allreduce is a call that is seen, comm.allreduce is none")
+
+
 def read_file(path, folder=None):
     try:
         with open(path, "rb") as file:
             text = file.read().decode("utf-8", "replace")
     except OSError as error:
-        raise Wrong(f"{path} cannot be read: {error.strerror}") from None
+        is_folder = isinstance(error, FileNotFoundError) and not path.endswith(".json")
+        why = f"; the first report of a job makes the folder of REPORT_DIR, and {NO_CALLS}" if is_folder else ""
+        raise Wrong(f"{path} cannot be read: {error.strerror}{why}") from None
     try:
         return Report(path, text, folder)
     except Wrong as wrong:
@@ -180,8 +187,7 @@ def read(argument):
         names = [os.path.join(argument, name) for name in sorted(os.listdir(argument)) if is_report(name)]
         if not names:
             say(f"{argument} holds no reports (sparseshim-*.json, as SPARSESHIM_REPORT with "
-                "SPARSESHIM_REPORT_DIR writes them); a program that makes no MPI call writes none: "
-                "for PyTorch with gloo or nccl see sparseshim(7), PyTorch")
+                f"SPARSESHIM_REPORT_DIR writes them); {NO_CALLS}")
             return [], False
     for name in names:
         try:
@@ -194,9 +200,18 @@ def read(argument):
 
 # ---- which are of one job ----
 
+def agreed(a, b):
+    """True if the ranks of two reports have agreed on one number of their job, False if on two, None where one of
+    them has none."""
+    p, q = a.job["number"], b.job["number"]
+    return p == q if p and q else None
+
+
 def difference(a, b):
     """Returns why two reports are not of one job, None if they may be."""
     p, q = a.job, b.job
+    if agreed(a, b):
+        return f"both are of rank {a.rank}" if a.rank == b.rank else None
     if p["program"] != q["program"]:
         return f"they are of two programs, {p['program']} and {q['program']}"
     if p["ranks"] != q["ranks"]:
@@ -207,7 +222,7 @@ def difference(a, b):
         return f"they are of versions {p['version']} and {q['version']} of the library"
     if a.start + a.elapsed + APART < b.start or b.start + b.elapsed + APART < a.start:
         return f"they ran one after the other, from {date(a.start)} and from {date(b.start)}"
-    return None
+    return "their ranks have agreed on two numbers" if agreed(a, b) is False else None
 
 
 def one_job(reports):
@@ -222,11 +237,23 @@ def one_job(reports):
 
 
 class Job:
+    """Reports of one job. The number in the name of a file is that of the batch system, or else of a process of the
+    host: hosts then differ, and the ranks have agreed on another number as soon as all of them have met. Ranks that
+    have not are put together by their start."""
+
     def __init__(self, first):
         self.id, self.reports = first.id, [first]
 
     def takes(self, report):
-        return report.id == self.id and all(difference(r, report) is None for r in self.reports)
+        if any(difference(r, report) for r in self.reports):
+            return False
+        if any(agreed(r, report) or r.id == report.id for r in self.reports):
+            return True
+        return self.by_start(report) and not report.job["number"] and not self.reports[0].job["number"]
+
+    def by_start(self, report):
+        hosts = {r.job["hostname"] for r in self.reports}
+        return report.job["hostname"] not in hosts and abs(report.start - self.start) < TOGETHER
 
     @property
     def start(self):
@@ -236,8 +263,9 @@ class Job:
         first = self.reports[0]
         ran = max(r.elapsed for r in self.reports)
         ended = "" if all(r.complete for r in self.reports) else ", had not ended"
+        guess = "" if all(r.id == self.id or r.job["number"] for r in self.reports) else ", put together by their start"
         return (f"{self.id or '-':<12} {date(self.start)}  {first.job['program']}, {len(self.reports)} of "
-                f"{first.job['ranks']} ranks, ran {ran:.0f} s{ended}")
+                f"{first.job['ranks']} ranks, ran {ran:.0f} s{ended}{guess}")
 
 
 def split(reports):
@@ -257,7 +285,8 @@ def choose(folder, reports, wanted):
     """Returns the reports of one job of a folder: of the one that is named by its number or the
     beginning of its start, or of the newest. Says which other jobs there are."""
     jobs = split(reports)
-    fits = [job for job in jobs if wanted in (None, job.id) or date(job.start).startswith(wanted)]
+    fits = [job for job in jobs
+            if wanted is None or wanted in {r.id for r in job.reports} or date(job.start).startswith(wanted)]
     listing = "".join(f"\n  {'*' if job in fits[:1] else ' '} {job.words()}" for job in jobs)
     if not fits:
         raise Wrong(f"{folder} has no job {wanted}; its jobs, by number and start:{listing}")

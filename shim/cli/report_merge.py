@@ -183,7 +183,7 @@ seconds_median | all | seconds | 2 | time in all phases, median of the ranks
 seconds_most | most | seconds | 2 | most time of a rank in all phases
 rank_most | most at | integer | 2 | that rank
 """)
-TENSORS = Group("tensors", "Merged: tensors (MODE=topk)", """
+TENSORS = Group("tensors", "Merged: tensors (lossy modes)", """
 tensor | tensor | count | 1 | number of the tensor in this table
 site | called from | text | 1 | module and offset that it is called from
 symbol | function | text | 1 | the function there
@@ -191,7 +191,7 @@ ordinal | | integer | | number of the call within the step, from 0; -1: out of s
 count | count | count | 1 | elements
 state | state | text | 1! | registered: its calls are lossy; exact; candidate: its position in the step is not known yet; differs: not the same on all ranks
 calls | calls | count | 1 | calls of the rank that has most
-topk_calls | top-k calls | count | 1 | of them, those sent as top-k
+topk_calls | lossy calls | count | 1 | of them, those sent in few bits or as top-k
 density_median | selected | share | 1 | median of these shares
 residual_norm_least | | factor | | least norm of a rank's residual
 residual_norm_median | residual | factor | 1 | median of these norms

@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 
+import report_jobs as jobs
 from report_jobs import Wrong, say
 
 DRIFT = 1e-3  # of the time that passes; a crystal drifts less than 1e-4
@@ -14,9 +15,12 @@ class Odd(Exception):
 
 
 class Trace:
+    """The trace of a rank. What it knows of the job has the names that a report has."""
+
     def __init__(self, path):
         self.path, self.rank, self.ranks, self.program, self.real_time = path, 0, 0, "", 0
-        self.clocks, self.first, self.whole, self.dropped = [], None, False, 0
+        self.clocks, self.first, self.last, self.whole, self.dropped = [], None, None, False, 0
+        self.id, self.job = "", {"number": None}
         lines = 0
         try:
             for lines, line in enumerate(self.lines(), 1):
@@ -25,6 +29,18 @@ class Trace:
             self.ranks = 0
         if self.ranks <= 0 or self.real_time <= 0:
             raise Wrong(f"{path} is no trace that SPARSESHIM_TRACE wrote (line {lines})")
+
+    @property
+    def start(self):
+        return (self.real_time + (self.first or 0)) / 1e6
+
+    @property
+    def elapsed(self):
+        return 0 if self.first is None else (self.last - self.first) / 1e6
+
+    @property
+    def complete(self):
+        return self.whole
 
     def lines(self):
         """Whole lines: a file that could not grow, or whose job was killed, may end within one."""
@@ -43,11 +59,15 @@ class Trace:
         kind, args = event["ph"], event.get("args", {})
         if kind != "M":
             self.first = min(event["ts"], event["ts"] if self.first is None else self.first)
+            self.last = max(event["ts"], event["ts"] if self.last is None else self.last)
         if event["name"] == "process_labels":
             self.rank, self.ranks, self.program = event["pid"], args["ranks"], args["program"]
-            self.real_time = args["real_time_us"]
+            self.real_time, self.id = args["real_time_us"], args.get("job", "")
+            self.job.update(program=self.program, ranks=self.ranks, version=args.get("version", ""),
+                            hostname=args.get("labels", ""))
         elif kind == "i" and event["name"] == "clock":
             self.clocks.append((event["ts"], args["offset_us"], args["uncertainty_us"]))
+            self.job["number"] = None if args.get("job", "0") == "0" else args["job"]
         elif kind == "i" and event["name"] == "dropped":
             self.dropped = args.get("events") or self.dropped or 1
 
@@ -70,35 +90,24 @@ def regular(path):
     return path
 
 
-def names(arguments):
-    for argument in arguments:
-        if not os.path.isdir(argument):
-            yield argument
-            continue
-        found = sorted(n for n in os.listdir(argument) if n.startswith("trace-") and n.endswith(".json"))
-        if not found:
-            raise Wrong(f"{argument} holds no traces (trace-*.json, as SPARSESHIM_TRACE writes them)")
-        yield from (os.path.join(argument, name) for name in found)
+def names(folder):
+    found = sorted(n for n in os.listdir(folder) if n.startswith("trace-") and n.endswith(".json"))
+    if not found:
+        raise Wrong(f"{folder} holds no traces (trace-*.json, as SPARSESHIM_TRACE writes them)")
+    return [os.path.join(folder, name) for name in found]
 
 
-def read(arguments):
-    """Returns the traces by rank, and the worst exit status of those that cannot be read."""
-    traces, status = [], 0
-    for path in names(arguments):
+def read(argument, wanted):
+    """Returns the traces of a file, or of a job of a folder, and the worst exit status of those that cannot be
+    read."""
+    traces, status, is_folder = [], 0, os.path.isdir(argument)
+    for path in names(argument) if is_folder else [argument]:
         try:
             traces.append(Trace(regular(path)))
         except (Wrong, Odd) as wrong:
             say(wrong)
             status = max(status, 2 if isinstance(wrong, Odd) else 1)
-    return sorted(traces, key=lambda t: (t.rank, t.path)), status
-
-
-def check_one_job(traces):
-    for a, b in zip(traces, traces[1:]):
-        if a.rank == b.rank or (a.ranks, a.program) != (b.ranks, b.program):
-            raise Wrong(f"{a.path} and {b.path} are not of one job ({a.program}, rank {a.rank} of {a.ranks}; "
-                        f"{b.program}, rank {b.rank} of {b.ranks}): name the files of one, or use a folder for "
-                        "each job")
+    return jobs.choose(argument, traces, wanted) if is_folder and not status else traces, status
 
 
 def write(traces, out):
@@ -140,12 +149,13 @@ def tell(traces, spans, apart, path):
             print(f"rank {t.rank} lacks at least {t.dropped} events", file=sys.stderr)
 
 
-def run(arguments, path):
+def run(arguments, path, wanted):
     """Merges the traces of files and folders into a file, or to the standard output."""
-    traces, status = read(arguments)
+    found = [read(argument, wanted) for argument in arguments]
+    status = max(bad for _, bad in found)
     if status:
         return status
-    check_one_job(traces)
+    traces = jobs.one_job([trace for some, _ in found for trace in some])
     if path and os.path.exists(path) and any(os.path.samefile(path, t.path) for t in traces):
         raise Wrong(f"{path} is one of the traces")
     try:

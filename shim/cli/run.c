@@ -77,21 +77,16 @@ static int check_rules(const char *name, const char *value)
  * read; of a profile, which ones there are. The job would run by other options than meant. */
 static int check_config(void)
 {
-    static const char about[] = "SPARSESHIM_CONFIG";
-    const char *problem, *value = getenv(about);
+    const char *value = getenv("SPARSESHIM_CONFIG");
     struct cfg *cfg = value != NULL && !cfg_disabled() ? cfg_load() : NULL;
-    int status = CLI_OK;
-    bool fatal;
+    const char *problem = cfg != NULL ? cfg_config_problem(cfg) : NULL;
+    const int status = problem != NULL ? CLI_USAGE : CLI_OK;
 
-    for (size_t i = 0; cfg != NULL && (problem = cfg_problem(cfg, i, &fatal)) != NULL; i++) {
-        if (status != CLI_OK || !fatal || strncmp(problem, about, sizeof about - 1) != 0)
-            continue;
+    if (problem != NULL && cli_speaks_for_host()) {
         char *names = value[0] == '@' ? cfg_profile_names() : NULL;
-        if (cli_speaks_for_host())
-            fprintf(stderr, "sparseshim run: %s%s%s\n", problem,
-                    names != NULL ? "; profiles: " : "", names != NULL ? names : "");
+        fprintf(stderr, "sparseshim run: %s%s%s\n", problem, names != NULL ? "; profiles: " : "",
+                names != NULL ? names : "");
         free(names);
-        status = CLI_USAGE;
     }
     cfg_free(cfg);
     return status;

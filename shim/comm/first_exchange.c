@@ -160,6 +160,17 @@ static bool are_same(const long long *agreed)
     return true;
 }
 
+/* Takes the number of the first exchange that all ranks of the world make for that of the job,
+ * which ranks on several hosts cannot know otherwise. */
+static void number_job(const struct shim_comm *c)
+{
+    uint64_t none = 0;
+
+    if (c->size == shim.process.ranks && c->first.within_world)
+        atomic_compare_exchange_strong(&shim.process.job, &none,
+                                       (uint64_t)c->first.agreed[SHIM_EXCHANGE_NUMBER]);
+}
+
 /* Meets all ranks and combines what each knows alone: memory, attribute, costs, settings. Polls,
  * because a rank without the library never comes. Returns SS_OK, SS_ERR_PEER if a rank cannot
  * serve, SS_ERR_TIMEOUT or SS_ERR_TRANSPORT. */
@@ -174,6 +185,7 @@ static int combine(struct shim_comm *c, bool knows_costs, bool ok)
     if (status != SS_OK)
         return status;
     first->same_settings = are_same(first->agreed);
+    number_job(c);
     return accepted(first->agreed) ? SS_OK : SS_ERR_PEER;
 }
 
@@ -409,6 +421,10 @@ int shim_comm_raise_settings(uintptr_t handle)
     if (!atomic_exchange(&shim.problems.objects, false))
         return MPI_SUCCESS;
     atomic_fetch_add(&shim.stats.errors, 1);
+    if (cfg_config_problem(shim.cfg))
+        return shim_raise((MPI_Comm)handle, SS_ERR_PROTOCOL,
+                          "the file of SPARSESHIM_CONFIG cannot be read, and the job would run "
+                          "with other options than meant: correct the name, or leave it out");
     return shim_raise((MPI_Comm)handle, SS_ERR_PROTOCOL,
                       "SPARSESHIM_STRICT is on and a setting is not valid; see the messages on "
                       "the debug channel");

@@ -62,17 +62,19 @@ static void warn_of_singletons(void)
     }
 }
 
-/* Warns on rank 0 that MODE=topk has no rule. */
+/* Warns on rank 0 that a lossy mode has no rule. */
 static void tell_no_rule(void)
 {
     if (shim.process.rank == 0 && shim.settings.topk && !shim.settings.tensors.include &&
         !shim.problems.rules[0][0])
         shim_say(CFG_DEBUG_WARN,
-                 "MODE=topk makes nothing lossy: SPARSESHIM_REGISTER is empty; 'sparseshim learn' "
-                 "finds the gradients of a program and writes the rules");
+                 "MODE=%s makes nothing lossy: SPARSESHIM_REGISTER is empty; 'sparseshim learn' "
+                 "finds the gradients of a program and writes the rules",
+                 shim.options.mode == CFG_MODE_QUANT ? "quant" : "topk");
 }
 
-/* Logs the problems of the settings. Returns true if STRICT turns one of them into an error. */
+/* Logs the problems of the settings. Returns true if one of them is an error: any if STRICT says
+ * so, and a CONFIG that cannot be read, as `sparseshim run` refuses it. */
 static bool tell_problems(void)
 {
     const char *problem;
@@ -88,7 +90,7 @@ static bool tell_problems(void)
         if (shim.process.rank == 0 && shim.problems.rules[i][0])
             shim_say(CFG_DEBUG_WARN, "%s", shim.problems.rules[i]);
     }
-    return any;
+    return (any && shim.options.strict) || cfg_config_problem(shim.cfg);
 }
 
 /* Ends the job. Communicators, settings and counters stay, since calls may follow: from callbacks
@@ -170,7 +172,7 @@ static void start(MPI_Comm comm)
     shim_trace_start();
     warn_of_singletons();
     tell_no_rule();
-    if (tell_problems() && shim.options.strict)
+    if (tell_problems())
         atomic_store(&shim.problems.objects, true);
     if (!shim.process.sessions) {
         pass_small_slices();

@@ -198,6 +198,7 @@ static void write_report(bool file, bool text, bool complete)
         .rank = shim.process.rank,
         .ranks = shim.process.ranks,
         .start_unix = shim.report.start_unix,
+        .number = atomic_load(&shim.process.job),
         .observe = shim.settings.observe,
         .complete = complete,
         .min_count = (uint64_t)shim.min_count,

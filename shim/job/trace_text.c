@@ -185,7 +185,8 @@ void shim_trace_put_clock(struct trace_text *out, const struct shim_clock_sample
     put_micros(out, sample->offset);
     put(out, ",\"uncertainty_us\":");
     put_micros(out, sample->uncertainty);
-    put(out, "}}");
+    put_number(out, ",\"job\":\"", atomic_load(&shim.process.job));
+    put(out, "\"}}");
 }
 
 void shim_trace_put_dropped(struct trace_text *out, double at, const char *why, uint64_t count)

@@ -46,8 +46,8 @@ static void name_from(const char *const *names, size_t n, long otherwise, char *
 
 static void job_name(char *out, size_t size)
 {
-    static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID",
-                                        "JOB_ID"};
+    static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+                                        "FLUX_JOB_ID",  "JOB_ID",    "PMIX_NAMESPACE"};
 
     name_from(names, sizeof names / sizeof *names, (long)getppid(), out, size);
 }

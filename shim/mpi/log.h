@@ -11,9 +11,9 @@ void shim_say(enum cfg_debug level, const char *format, ...) __attribute__((form
 
 /* Replaces in pattern: %h host name, %p process id, %r rank in the world, %j job, %u user, %% a
  * percent sign; other letters after % stay. The job is SLURM_JOB_ID, PBS_JOBID, LSB_JOBID,
- * FLUX_JOB_ID or JOB_ID. Without these it is the id of the parent process, which is shared by the
- * ranks that one launcher has started on a host. The user is USER, LOGNAME or the user's number.
- * Returns false if the result does not fit. */
+ * FLUX_JOB_ID, JOB_ID or PMIX_NAMESPACE. Without these it is the id of the parent process, which is
+ * shared by the ranks that one launcher has started on a host. The user is USER, LOGNAME or the
+ * user's number. Returns false if the result does not fit. */
 bool shim_expand(char *out, size_t size, const char *pattern);
 
 /* Writes all of text. Returns 0 or an errno. */

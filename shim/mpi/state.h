@@ -175,7 +175,10 @@ struct shim_process {
     int64_t start_second;       /* second of the steady clock from which shim_now counts */
     int rank; /* in the world; in the first communicator where there is none; -1: not known */
     int ranks;
-    uint64_t salt;    /* distinguishes this process from others */
+    uint64_t salt; /* distinguishes this process from others */
+    /* number that all ranks of the world have agreed on (shim/comm/first_exchange.c); 0: none yet
+     */
+    _Atomic uint64_t job;
     size_t memory;    /* bytes of the host; 0: unknown */
     bool left_out;    /* PROGRAMS excludes this program */
     bool sessions;    /* no MPI_Init was called: the world does not exist */

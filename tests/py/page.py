@@ -1,5 +1,6 @@
 """page.py FILE: what a browser would make of a page, as JSON: elements that are not closed, or in
-the wrong order; anything that would be loaded or run; the JSON it holds; its pictures."""
+the wrong order; anything that would be loaded or run; the JSON it holds; its pictures, their axes;
+text of a terminal that is not folded away."""
 import html.parser
 import json
 import re
@@ -14,7 +15,7 @@ class Page(html.parser.HTMLParser):
         super().__init__(convert_charrefs=True)
         self.open, self.wrong, self.loads, self.runs = [], [], [], []
         self.json, self.text, self.style, self.paths = {}, [], "", []
-        self.count = {}
+        self.count, self.unfolded, self.axes = {}, 0, []
 
     def look(self, tag, attributes):
         self.count[tag] = self.count.get(tag, 0) + 1
@@ -28,6 +29,8 @@ class Page(html.parser.HTMLParser):
             self.runs.append("script")
         if tag in ("iframe", "object", "embed", "base", "form"):
             self.loads.append(tag)
+        if tag == "pre" and "details" not in [name for name, _ in self.open]:
+            self.unfolded += 1
         if tag in ("path", "rect"):
             self.paths.append(" ".join(v or "" for n, v in attributes if n != "class"))
         return given
@@ -54,6 +57,8 @@ class Page(html.parser.HTMLParser):
             self.style += data
         else:
             self.text.append(data)
+            if tag == "text":
+                self.axes.append(data)
 
 
 page = Page()
@@ -69,6 +74,9 @@ json.dump(
         "json": {name: json.loads(text) for name, text in page.json.items()},
         "odd": [p for p in page.paths if re.search(r"nan|inf", p)],
         "count": page.count,
+        "unfolded": page.unfolded,
+        "axes": page.axes,
+        "colours": re.findall(r"\.c-([\w-]+) { fill: (\S+); }", page.style),
         "text": "".join(page.text),
     },
     sys.stdout,

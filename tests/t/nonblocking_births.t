@@ -75,7 +75,7 @@ lone() {
     PRELOAD="$LIB $WORK/splits.so" with "$WATCHDOG" 2 nb_lone wrapped
     with "SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=comm=gradients:calls=2 SPARSESHIM_DENSITY=1 SPARSESHIM_MIN_COUNT=1000" \
         2 nb_lone named
-    grep -q 'top-k .*1 of 1 tensors\|top-k .*2 of 2 tensors' "$WORK/err"
+    grep -q 'lossy .*1 of 1 tensors\|lossy .*2 of 2 tensors' "$WORK/err"
     tap "$?" "$NAME: a rule takes the sums of a communicator by the name that it was given later"
 }
 

@@ -31,6 +31,11 @@ tap "$?" "from samples of calls that stay native"
 [ "$(counter times.share_allreduce)" != none ] && [ "$(counter calls.not_timed)" = 0 ]
 tap "$?" "blocking calls are timed, and their share of the job is told"
 
+[[ $(counter summary.try_sums) == "5 of 5 call signatures are dense "* ]] &&
+    [[ $(counter summary.try_quant) == "lossy, for gradients: "* ]] && [ "$(counter summary.try)" != none ] &&
+    awk -v b="$(column lanes quant_bytes_sum)" 'BEGIN { exit !(b > 0) }'
+tap "$?" "quant is predicted, and sentences say which sums are dense and what to do next"
+
 gradients 1e6
 calls=$(column small calls)
 echo "calls $calls of MIN_COUNT $(column small min_count)" >>"$WORK/err"
@@ -68,7 +73,7 @@ predicts 400000
 tap "$?" "so it is for blocking sums"
 
 preloaded 2 sums ia 100000 40
-passed && [[ $(counter summary.try) == "no advice: "* ]] && [ "$(passed_for nonblocking)" = 40 ] &&
+passed && [[ $(counter summary.try) == "no advice: no call was looked at"* ]] && [ "$(passed_for nonblocking)" = 40 ] &&
     grep -q '40 nonblocking calls passed through, .*: PROGRESS=watchdog or thread would ' "$WORK/err"
 tap "$?" "nonblocking calls that observe does not see: no advice, and the setting that shows them"
 finish

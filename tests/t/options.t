@@ -257,6 +257,22 @@ my %known = map { $_ => 1 } @names;
 is(join(' ', grep { !$known{$_} } @named), '', 'the options that README.md names exist');
 cmp_ok(scalar @named, '>=', 8, 'README.md names the options that matter');
 cmp_ok(scalar(() = slurp('README.md') =~ /\n/g), '<=', 130, 'README.md is short');
+my ($lists) = slurp('core/base/choices.h') =~ /(#define SS_EXACT_LIST.*?)enum ss_algorithm/s;
+my @algorithms = $lists =~ /X\(SS_[A-Z_]+, (\w+)\)/g;
+cmp_ok(scalar @algorithms, '>=', 9, 'algorithms are found');
+for my $text ('README.md', 'config/sparseshim.7.in') {
+    my $words = slurp($text) =~ s/\\-/-/gr;
+    is(join(' ', grep { $words !~ /\b$_\b/ } @algorithms), '', "$text names every algorithm");
+}
+my ($screen) = slurp('README.md') =~ /\A((?:.*\n){11})/;
+for my $link ('100 Mbit/s', '1 Gbit/s', '10 Gbit/s') {
+    my ($row) = $screen =~ /^\| \Q$link\E \|(.*)\|$/m;
+    is(scalar(grep { /^ (?:yes|perhaps|no): / } split /\|/, $row // ''), 3, "README.md says at first if it helps at $link");
+}
+my @results = slurp('README.md') =~ /^\| ((?:exact|top-k|quant|the same)\b.*) \|$/mg;
+cmp_ok(scalar @results, '>=', 6, 'README.md has results');
+is(join(', ', grep { !/^(?:[\d.]+ (?:ms|s|MB|times)|no|)$/ } map { my @cells = split / *\| */; @cells[1 .. $#cells] } @results), '',
+    'with one unit in a cell');
 like(slurp('README.md'), qr/$_/, "README.md: $_") for qr{\]\(scripts/CHANGELOG\.md\)}, qr/Report a fault/;
 my ($security) = slurp("$build/man/sparseshim.7") =~ /^\.SH SECURITY AND WHAT A SITE DECIDES\n(.*?)^\.SH /ms;
 like($security, qr/$_/, "sparseshim(7) says what a site decides: $_")

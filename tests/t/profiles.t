@@ -50,6 +50,14 @@ done
 
 mkdir -p "$WORK/.config/sparseshim"
 echo 'seed = 3' >"$WORK/.config/sparseshim/infiniband.conf"
+# A queued job must not run with other options than meant.
+within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_CONFIG "$WORK/gone.conf" "$PROGRAMS/fewcalls" 3 70000
+[ "$STATUS" -ne 0 ] && grep -q "gone.conf cannot be read: No such file" "$WORK/err" &&
+    grep -q 'the file of SPARSESHIM_CONFIG cannot be read, and the job would run' "$WORK/err" "$WORK/out"
+tap "$?" "a file of CONFIG that is missing is an MPI error where the library is preloaded without sparseshim run"
+within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_CONFIG "$WORK/gone.conf" -genv SPARSESHIM_DISABLE on "$PROGRAMS/fewcalls" 3
+[ "$STATUS" -eq 0 ]
+tap "$?" "... but not if the library is switched off"
 unset XDG_CONFIG_HOME
 within 30 env SPARSESHIM_CONFIG=@infiniband "$CLI" info
 [ "$(set_by_profile)" = SEED=3 ]

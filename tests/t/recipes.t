@@ -159,7 +159,7 @@ batch_scripts() {
     local script set
     mapfile -t set < <(sed "s,=train.conf,=$WORK/none.conf,; /REPORT/d" "$WORK/want")
     within 60 env SPARSESHIM_MIN_COUNT=1 "${set[@]}" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/fewcalls" 4
-    [ "$STATUS" -ne 0 ] && grep -q 'none.conf cannot be read' "$WORK/err" && grep -q 'STRICT is on' "$WORK/err" "$WORK/out"
+    [ "$STATUS" -ne 0 ] && grep -q 'none.conf cannot be read' "$WORK/err" && grep -q 'SPARSESHIM_CONFIG cannot be read' "$WORK/err" "$WORK/out"
     tap "$?" "Slurm: with the settings of train.sbatch a job fails if its rules are missing"
     mkdir "$WORK/no-module"
     printf '#!/bin/sh\n: >"%s"\n' "$WORK/started" >"$WORK/no-module/srun"

@@ -56,7 +56,7 @@ like $all, qr/^ +tensor +communicator .* ordinal /m, 'and is there with --all';
 like $main, qr/^  \Q$_\E/m, $_ for 'calls    1,010 seen: 0 made sparse, 1,010 passed through, 0 errors',
     'phases   scan 2.00 s, vote 1.00 s,', 'memory   12.3 MB of our own at peak', 'network  4.13 MB sent once',
     'outside  4.10 kB in buffers of calls that were not looked at further',
-    '        1  MPI_COMM_WORLD      4  4,194,304  float ', '        1  SPARSESHIM_MODE=exact  ', '        2  -                      density -; no advice: dense was predicted to take 18.0 ms and took 1.00 ms',
+    '        1  MPI_COMM_WORLD      4  4,194,304  float ', '        1  SPARSESHIM_MODE=exact  ', '        2  -                      nothing to gain: density -, recursive_doubling 2.00 ms against 1.00 ms per call; dense was predicted to take 18.0 ms and took 1.00 ms',
     '        1  native                 25.2 MB   120 ms             -  measured',
     '        1  recursive_doubling      250 kB  12.0 ms          10.0  best sparse',
     '     1  registered          990  1.00 %    1.05 %      12.5      2.50',

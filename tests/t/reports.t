@@ -164,10 +164,11 @@ subtest 'what does not belong together is refused' => sub {
     like $errors, qr/exact\/\S+ and lossy\/\S+ are not of one job: both are of rank \d; name the reports of one/,
         'the files and why';
     my %other = (ranks => [4, 'they are of jobs of 3 and of 4 ranks'], program => ['eval', 'they are of two programs'],
-        version => ['0.0.9', 'they are of versions'], start_unix => [1, 'they ran one after the other, from']);
+        version => ['0.0.9', 'they are of versions'], start_unix => [1, 'they ran one after the other, from'],
+        number => ['17', 'their ranks have agreed on two numbers']);
     for my $key (sort keys %other) {
         my $changed = json(slurp($files{lossy}[1]));
-        $changed->{job}{$key} = $other{$key}[0];
+        @{$changed->{job}}{'number', $key} = (undef, $other{$key}[0]);
         my $file = spurt("$dir/$key.json", encode_json($changed));
         ($status, $text, $errors) = report("--merge $files{lossy}[0] $file");
         like $errors, qr/not of one job: \Q$other{$key}[1]\E/, "another $key";
@@ -182,7 +183,8 @@ subtest 'what does not belong together is refused' => sub {
     like +(report('again.json'))[2], qr/made of several reports, which is not read again/, 'what was merged';
     mkdir "$dir/empty";
     like +(report('empty'))[2], qr/empty holds no reports \(sparseshim-\*\.json.*gloo or nccl.*PyTorch/, 'a folder without reports';
-    like +(report('nowhere'))[2], qr/nowhere cannot be read: No such file/, 'nothing at all';
+    like +(report('nowhere'))[2], qr/nowhere cannot be read: No such file.*no MPI call writes none: .*gloo or nccl.*PyTorch.*comm\.Allreduce/,
+        'nothing at all: a program without MPI calls makes no folder';
 };
 
 subtest 'of the jobs in a folder one is chosen' => sub {
@@ -298,7 +300,16 @@ subtest 'a page of HTML stands by itself' => sub {
     is_deeply $seen->{json}{rank}, $first, 'and that of rank 0';
     cmp_ok $seen->{count}{svg}, '>=', 6, 'with pictures';
     like $seen->{text}, qr/$_/, $_ for 'Bytes against dense', 'Time per phase', 'Predicted against measured',
-        'Density selected', 'Norms', 'Threshold', 'What the words mean';
+        'Density selected', 'Norms', 'Threshold', 'What the words mean',
+        qr/^\s*sparseshim: train\s+train\s+\d\S* times fewer bytes\..*What limits it now: .*Date\s*20.*Hosts\s*1: .*Ranks\s*3 of 3\s.*Mode\s*topk\s.*Options\s*[A-Z][^\n]*REGISTER=count=5000:calls=1\b.*Bytes against dense/s;
+    is $seen->{unfolded}, 0, 'text of a terminal is folded away';
+    my $zeros = grep { $_ eq '0' } @{$seen->{axes}};
+    cmp_ok $zeros, '>=', 6, 'axes begin at zero';
+    is join(', ', grep { !/^(?:0|call \d+|[\d.,]+(?: (?:[kMG]?B|%|[mun]?s))?)$/ } @{$seen->{axes}}), '', 'and have units';
+    my %meanings = map { ($_->[1] => []) } @{$seen->{colours}};
+    push @{$meanings{$_->[1]}}, $_->[0] for @{$seen->{colours}}[0 .. @{$seen->{colours}} / 2 - 1];
+    is_deeply [sort map { join '+', @$_ } grep { @$_ > 1 } values %meanings], ['dense+native', 'measured+over-its-calls'],
+        'a colour has one meaning: the MPI library, or what was measured';
 
     for my $words ('-o page.out --html lossy', '--html lossy -o page.out', '--html -o page.out lossy') {
         my ($code, $out, $err) = report($words);

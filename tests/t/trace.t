@@ -109,8 +109,11 @@ tap "$?" "the rank that slept before a call is the one that the others waited fo
 "$BUILD/sparseshim" report --trace="$TRACES" 2>/dev/null | cmp - "$WORK/merged.json"
 tap "$?" "... and without -o the same goes to the standard output"
 cp "$TRACES"/trace-*-0-*.json "$TRACES/trace-x-0-x.json"
-! merged && grep -q 'are not of one job' "$WORK/told"
+"$BUILD/sparseshim" report --trace "$TRACES"/* >"$WORK/two.json" 2>"$WORK/told"
+[ "$?" -eq 1 ] && grep -q 'are not of one job: both are of rank 0' "$WORK/told"
 tap "$?" "two traces of one rank are refused"
+merged && grep -q 'has 2 jobs' "$WORK/told"
+tap "$?" "... and in a folder they are of two jobs"
 
 # killed CHECK ARGUMENT...: the job has ended by SIGTERM while rank 1 rested before a call, as soon as CHECK
 # held for the traces so far.

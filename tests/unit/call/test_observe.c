@@ -110,6 +110,40 @@ static void what_is_predicted_is_what_topk_sends(void **state)
     }
 }
 
+/* MODE=quant, at 4 bits or as VALUE_TYPE says. */
+static void what_is_predicted_is_what_quant_sends(void **state)
+{
+    static const unsigned types[] = {SS_VALUES_SAME, SS_VALUES_Q8};
+    static struct training t;
+
+    (void)state;
+    for (int form = 0; form < 2; form++) {
+        struct ss_settings settings = settings_of(true);
+        double predicted, sent;
+
+        settings.value_type = types[form];
+        training_open(&t, SIZE, SS_F32, 300007, 0, settings);
+        draw(&t, 1);
+        training_step(&t, false);
+        predicted = record_of(&t, 0)->quant_bytes;
+        assert_true(record_of(&t, 0)->quant_seconds > 0);
+        training_close(&t);
+
+        settings.observe = false;
+        settings.topk = true;
+        settings.density = 1;
+        settings.value_type = form == 0 ? SS_VALUES_Q4 : SS_VALUES_Q8;
+        settings.algorithm = SS_QUANTIZED;
+        training_open(&t, SIZE, SS_F32, 300007, 0, settings);
+        draw(&t, 1);
+        training_step(&t, false);
+        const struct ss_call *c = ss_comm_call(t.job.comm[0]);
+        sent = (double)(c->f.c.x.bytes_sent - c->f.vote.bytes);
+        assert_true(fabs(predicted - sent) < 0.05 * sent);
+        training_close(&t);
+    }
+}
+
 /* Predicted bytes are told apart, too. Top-k sums are not summed inside hosts first. */
 static void hosts_of_several_ranks_are_seen(void **state)
 {
@@ -137,6 +171,7 @@ int main(void)
         cmocka_unit_test(a_sample_is_looked_at_in_calls_1_2_4_8),
         cmocka_unit_test(other_sums_are_not_sampled),
         cmocka_unit_test(what_is_predicted_is_what_topk_sends),
+        cmocka_unit_test(what_is_predicted_is_what_quant_sends),
         cmocka_unit_test(hosts_of_several_ranks_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

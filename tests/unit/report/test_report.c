@@ -407,7 +407,7 @@ static void every_tensor_is_in_json_with_its_place_and_its_fate(void **state)
     text = as_text(&stats, &job);
     json = as_json(&stats, &job);
     assert_contains(
-        &text, "top-k    1 of 4 tensors registered, 2 exact, 1 whose position is not known; 990 "
+        &text, "lossy    1 of 4 tensors registered, 2 exact, 1 whose position is not known; 990 "
                "calls sent as top-k, 1.05 % of their elements; tensors not listed for "
                "want of room: 7\n");
     assert_contains(&json, "\"symbol\": \"reduce_layer\", \"ordinal\": 3, ");

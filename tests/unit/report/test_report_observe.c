@@ -13,8 +13,14 @@ static void observe_says_what_to_try_and_what_not(void **state)
     fill_observed(&stats);
     job.observe = true;
     text = as_text(&stats, &job);
-    assert_contains(&text, "try      SPARSESHIM_MODE=exact: faster for 1 of 2 call signatures, "
-                           "in total 12.0 s instead of 120 s\n");
+    assert_contains(&text, "  sums     1 of 2 call signatures is dense (half of the elements or "
+                           "more are not zero); of the largest, 4,194,304 float sum, ");
+    assert_contains(&text, "  exact    the same results: 12.0 s instead of 120 s in these calls, "
+                           "and ");
+    assert_contains(&text, "  quant    lossy, for gradients: no call signature would gain 10 % or "
+                           "more\n");
+    assert_contains(&text, "  next     mpirun -n 4 sparseshim run ./langid (mode exact, the same "
+                           "results)\n");
     assert_contains(&text, "mode observe changes nothing");
     free(text.text);
     ss_stats_free(&stats);
@@ -53,19 +59,22 @@ static void advice_asks_for_ten_per_cent_and_forces_only_past_the_plan(void **st
     assert_false(advice.gain);
 }
 
-static void no_advice_where_the_model_misses_dense_by_more_than_twice(void **state)
+static void what_ranks_wait_for_each_other_is_not_called_a_gain(void **state)
 {
     (void)state;
     for (int slower = 0; slower < 2; slower++) {
         struct ss_lane_record lane = {.calls = 25, .scans = 20, .planned = 10};
         lane.passed[SS_WHY_OBSERVE] = 10;
         lane.times.native = 10;
-        lane.predicted_seconds[SS_RING] = 2;
+        lane.predicted_seconds[SS_RING] = 4.4;
         lane.predicted_seconds[SS_DENSE] = slower ? 19 : 5.5;
+        assert_false(ss_report_advise(&lane).misfit);
         assert_true(ss_report_advise(&lane).gain);
         lane.predicted_seconds[SS_DENSE] = slower ? 21 : 4.5;
-        assert_false(ss_report_advise(&lane).gain);
         assert_true(ss_report_advise(&lane).misfit);
+        assert_int_equal(ss_report_advise(&lane).gain, slower);
+        lane.predicted_seconds[SS_RING] = 4;
+        assert_true(ss_report_advise(&lane).gain);
     }
 }
 
@@ -83,8 +92,8 @@ static void nothing_seen_is_not_called_nothing_to_gain(void **state)
         struct page text = as_text(&stats, &job);
 
         assert_contains(
-            &text, lanes < 2 ? "  try      no advice: no call was looked at\n"
-                             : "  try      nothing: no call signature would gain 10 % or more\n");
+            &text, lanes < 2 ? "  next     no advice: no call was looked at; "
+                             : "  next     leave sparseshim off for this job on this network: ");
         free(text.text);
         lane = ss_stats_lane(&stats, "", 2, 1 << 20, SS_F32, SS_SUM);
         lane->calls = lane->scans = lane->passed[SS_WHY_OBSERVE] = 10;
@@ -94,7 +103,7 @@ static void nothing_seen_is_not_called_nothing_to_gain(void **state)
 }
 
 /* A lane of gradients and one that nothing was sampled of. */
-static void observe_says_what_topk_would_send_and_that_it_is_lossy(void **state)
+static void observe_says_what_lossy_modes_would_send_and_the_next_command(void **state)
 {
     struct ss_report_job job = sample_job();
     struct ss_lane_record *lane;
@@ -115,18 +124,35 @@ static void observe_says_what_topk_would_send_and_that_it_is_lossy(void **state)
     }
     lane->topk_seconds[SS_RECURSIVE_DOUBLING] = INFINITY; /* no memory for it */
     text = as_text(&stats, &job);
-    assert_contains(&text, "lossy    SPARSESHIM_MODE=topk, for gradients only: faster for 1 of 2 "
-                           "call signatures, in total 4.01 s instead of 120 s\n");
+    assert_contains(&text, "  top-k    lossy, for gradients: 4.01 s instead of 120 s in these "
+                           "calls, and ");
+    assert_contains(&text, " (mode exact, the same results)\n");
     free(text.text);
-    lane->predicted_seconds[SS_DENSE] = (double)lane->planned * 0.3; /* it took 0.12 */
+    /* Where nothing is zero, exact mode gains nothing. */
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+        lane->predicted_seconds[a] = (double)lane->planned * 0.12;
+    lane->density_sum = (double)lane->scans;
+    lane->quant_seconds = 4 * 0.02;
+    lane->quant_bytes = 4 * 3200000.0;
     text = as_text(&stats, &job);
-    assert_contains(&text, "try      no advice: the prediction for dense is off by more than 2 "
-                           "times for 2 of 2 call signatures");
-    assert_lacks(&text, "lossy    SPARSESHIM_MODE=topk");
+    assert_contains(&text, "  sums     2 of 2 call signatures are dense ");
+    assert_contains(&text, "  exact    the same results: no call signature would gain");
+    assert_contains(&text, "  quant    lossy, for gradients: 20.0 s instead of 120 s in these "
+                           "calls, and ");
+    assert_contains(&text, "  next     if these sums are gradients: sparseshim learn -- mpirun -n "
+                           "4 ./langid, and then SPARSESHIM_CONFIG=./langid.conf mpirun -n 4 "
+                           "sparseshim run ./langid\n");
+    free(text.text);
+    job.program = "train.py";
+    lane->predicted_seconds[SS_DENSE] = (double)lane->planned * 0.03; /* it took 0.12 */
+    text = as_text(&stats, &job);
+    assert_contains(&text, "  delay    120 s were spent in calls for which the network needs ");
+    assert_contains(&text, "mpirun -n 4 python3 train.py, and then SPARSESHIM_CONFIG=./train.conf "
+                           "mpirun -n 4 sparseshim run python3 train.py\n");
     free(text.text);
     job.observe = false;
     text = as_text(&stats, &job);
-    assert_lacks(&text, "  try  ");
+    assert_lacks(&text, "  next  ");
     free(text.text);
     ss_stats_free(&stats);
 }
@@ -168,8 +194,7 @@ static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
     lane->predicted_seconds[SS_RING] = 7;
     lane->predicted_seconds[SS_DENSE] = 6;
     text = as_text(&stats, &job);
-    assert_contains(&text,
-                    "try      SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=ring: saves up to 3.00 s");
+    assert_contains(&text, "  next     SPARSESHIM_ALGORITHM=ring may save up to 3.00 s");
     free(text.text);
     ss_stats_free(&stats);
 }
@@ -179,9 +204,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(observe_says_what_to_try_and_what_not),
         cmocka_unit_test(advice_asks_for_ten_per_cent_and_forces_only_past_the_plan),
-        cmocka_unit_test(no_advice_where_the_model_misses_dense_by_more_than_twice),
+        cmocka_unit_test(what_ranks_wait_for_each_other_is_not_called_a_gain),
         cmocka_unit_test(nothing_seen_is_not_called_nothing_to_gain),
-        cmocka_unit_test(observe_says_what_topk_would_send_and_that_it_is_lossy),
+        cmocka_unit_test(observe_says_what_lossy_modes_would_send_and_the_next_command),
         cmocka_unit_test(the_share_of_the_job_is_told_only_where_all_of_it_was_timed),
         cmocka_unit_test(a_forced_algorithm_is_named_in_the_settings_to_try),
     };
