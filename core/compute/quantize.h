@@ -52,6 +52,13 @@ static inline size_t ss_quantized_bytes(enum ss_values values, size_t n)
     return ss_quant_scales(values, n) + buckets * SS_QUANT_BUCKET * ss_quant_bits(values) / 8;
 }
 
+/* Returns true if levels that are coded again keep their bits. The largest level of a bucket then
+ * is its scale. Codes of 8 bits are finer than scales, so that it may be the level before. */
+static inline bool ss_levels_recode(enum ss_values values)
+{
+    return values != SS_VALUES_Q8;
+}
+
 /* Returns true if all of n coded values are finite. */
 bool ss_quantized_finite(enum ss_type type, enum ss_values values, const void *from, size_t n);
 
