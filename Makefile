@@ -106,6 +106,7 @@ SERVED = $(if $(filter x86_64-% aarch64-%,$(MACHINE)),,$(error \
 
 # Compilers vectorise these loops; their default for -O2 leaves some of them scalar.
 $(BUILD)/obj/core/compute/quantize_%.o: EXTRA = -O3 -fno-trapping-math
+$(BUILD)/obj/core/compute/vector.o: EXTRA = -O3
 
 # What is seen of them is said by gpu/exports.map.
 $(BUILD)/obj/gpu/%.o: EXTRA = -fvisibility=default

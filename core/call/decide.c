@@ -90,7 +90,7 @@ static void guard(struct ss_feedback *f)
     ss_guard_take(f);
 }
 
-/* What the algorithm goes by. */
+/* Hands the algorithm what it depends on. */
 static void set_voted(struct ss_feedback *f)
 {
     const struct ss_ballot *b = &f->vote.ballot;

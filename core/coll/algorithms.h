@@ -9,7 +9,7 @@
 SS_ALGORITHM_LIST(SS_ALGORITHM_DECLARATION)
 #undef SS_ALGORITHM_DECLARATION
 extern const struct ss_algorithm_def ss_algorithm_dense;
-/* Those of the other kinds, which have one sparse algorithm each. */
+/* Each of the other kinds has one sparse algorithm. */
 extern const struct ss_algorithm_def ss_algorithm_slices, ss_algorithm_reduce_scatter,
     ss_algorithm_reduce;
 
@@ -21,8 +21,8 @@ const struct ss_algorithm_def *const *ss_algorithms(enum ss_kind kind);
 enum ss_algorithm ss_two_level_between(const struct ss_shape *shape,
                                        const struct ss_history *history);
 
-/* Returns true if two_level can run the algorithm between hosts: an exact one of one level, or, if
- * each rank owns at most one slice of the sum of its host, one that keeps the largest entries. */
+/* Returns true if two_level can run the algorithm between hosts. Exact ones of one level can. One
+ * that keeps the largest entries can if each rank owns at most one slice of the sum of its host. */
 bool ss_two_level_takes(const struct ss_shape *shape, enum ss_algorithm algorithm);
 
 /* Returns the slices of n elements that a rank exchanges with other hosts in two_level, and sets

@@ -209,10 +209,14 @@ bool ss_compact_step(struct ss_coll *c, struct ss_compact *h, struct ss_stream *
 struct ss_gather {
     struct ss_out out;
     struct ss_in in;
+    double square;
 };
 /* Starts sending the own part to all: a stream, or, if `part` is NULL, the dense range of the
  * result. */
 void ss_gather_start(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part);
+/* Starts sending the own part of the result, which is quantized, to all (ss_out_quantize_again). */
+void ss_gather_start_quantized(struct ss_coll *c, struct ss_gather *g, const uint32_t *breaks,
+                               void *zeros);
 /* Starts sending the own part to the root, which has its own part in the result. */
 void ss_gather_start_to(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part,
                         int root);

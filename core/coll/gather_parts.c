@@ -36,6 +36,19 @@ void ss_gather_start(struct ss_coll *c, struct ss_gather *g, const struct ss_str
     }
 }
 
+void ss_gather_start_quantized(struct ss_coll *c, struct ss_gather *g, const uint32_t *breaks,
+                               void *zeros)
+{
+    const int rank = c->x.t->rank, size = c->x.t->size;
+    const uint64_t lo = ss_coll_part(c, rank), n = ss_coll_part(c, rank + 1) - lo;
+
+    ss_in_start(&c->x, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1, set_chunk);
+    g->in.quantized = true;
+    ss_out_elements(&g->out, ss_out_at(c, lo), false, lo, n, SS_PHASE_GATHER, 0, (rank + 1) % size,
+                    size - 1);
+    ss_out_quantize_again(&g->out, c->whole.values, breaks, zeros, &g->square);
+}
+
 void ss_gather_start_to(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part,
                         int root)
 {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/coll/coll.h"
+#include "core/compute/quantize.h"
 
 /* Elements of a piece. If clearing a piece launches a kernel, there are at most REMOTE_PIECES
  * pieces. */
@@ -158,6 +159,9 @@ void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
     ss_fill_range(c, lo, hi);
     if (chunk->rep == SS_REP_DENSE) {
         backend->ops->write(backend, c->x.type, ss_out_at(c, lo), chunk->val, chunk->nnz);
+        c->dense_seen = true;
+    } else if (chunk->rep == SS_REP_QUANTIZED) {
+        ss_quantizers()->decode(c->x.type, chunk->values, chunk->val, ss_out_at(c, lo), chunk->nnz);
         c->dense_seen = true;
     } else {
         if (chunk->coded)

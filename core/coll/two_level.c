@@ -23,6 +23,7 @@
 
 #include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
+#include "core/compute/quantize.h"
 
 enum { BALANCE, START, SPLIT, SPLIT_SENT, REDUCED, BETWEEN, BETWEEN_SENT, COLLECTED, GATHER, OVER };
 
@@ -35,6 +36,7 @@ struct state {
     struct ss_balance balance;
     const uint32_t *cuts;   /* balanced slices: a part for each host in each slice; NULL: equal */
     uint32_t *parts;        /* balanced slices: first elements of the parts of the current slice */
+    uint32_t *breaks;       /* whole calls: ends of the parts of this rank's slices */
     const uint32_t *bounds; /* parts that the algorithm between hosts has set */
     struct ss_stream part;  /* reduced entries of this rank's slices */
     struct ss_stream given; /* input of the algorithm between hosts, by indices of the slice */
@@ -167,18 +169,40 @@ static bool is_whole(const struct ss_coll *c)
     return c->whole.values != SS_VALUES_SAME;
 }
 
+/* Makes room for the codes of this rank's slices, n elements, which it sends to the ranks of its
+ * host: part by part, as they were quantized between hosts. Computes the ends of the parts. */
+static int reserve_codes(struct ss_coll *c, struct state *s, uint64_t n)
+{
+    const int hosts = c->layout->hosts, parts = (s->end - s->slice) * hosts;
+    const uint64_t part = parts > 0 ? n / (uint64_t)parts + 32 : 0;
+    struct ss_work *work = c->x.work;
+
+    for (int i = 0; i < parts; i++) {
+        const uint64_t first = slice_first(c, s, s->slice + i / hosts);
+        const uint64_t elements = slice_first(c, s, s->slice + i / hosts + 1) - first;
+        s->breaks[i] = (uint32_t)(first + ss_part_first(elements, hosts, i % hosts + 1));
+    }
+    if (ss_buf_reserve_voted(&work->arena, c->x.mem,
+                             (size_t)parts * ss_arena_quantized(c->whole.values, part)) != SS_OK)
+        return SS_ERR_MEMORY;
+    return ss_buf_reserve_voted(&work->slice_errors, c->x.mem,
+                                (size_t)at_most(part, SS_CHUNK_QUANTIZED) * c->x.esize);
+}
+
 /* Makes room for this rank's slices and for the borders of all, which it computes. */
 static int reserve(struct ss_coll *c, struct state *s)
 {
     struct ss_buf *borders = &c->x.work->borders;
     const int count = s->group.t.size;
+    const size_t hosts = (size_t)c->layout->hosts;
 
     if (ss_buf_reserve_voted(borders, c->x.mem,
-                             ((size_t)count + (size_t)c->layout->hosts + 2) * sizeof *s->borders) !=
-        SS_OK)
+                             ((size_t)count + hosts * (size_t)(s->end - s->slice + 1) + 2) *
+                                 sizeof *s->borders) != SS_OK)
         return SS_ERR_MEMORY;
     s->borders = borders->data;
     s->parts = s->borders + count + 1;
+    s->breaks = s->parts + hosts + 1;
     for (int i = 0; i <= count; i++)
         s->borders[i] = (uint32_t)slice_first(c, s, ss_layout_slice(i, count, s->slices));
     const uint64_t lo = slice_first(c, s, s->slice), hi = slice_first(c, s, s->end);
@@ -190,7 +214,7 @@ static int reserve(struct ss_coll *c, struct state *s)
                              ss_arena_bound(c->x.type, own) + headers) != SS_OK)
         return SS_ERR_MEMORY;
     if (is_whole(c))
-        return SS_OK;
+        return reserve_codes(c, s, hi - lo);
     s->errors_room = c->by_host ? errors_most(c, own) : 0;
     if (ss_buf_reserve_voted(&c->x.work->slice_errors, c->x.mem,
                              s->errors_room * (sizeof(uint32_t) + c->x.esize)) != SS_OK)
@@ -350,7 +374,7 @@ static void start_between(struct ss_coll *c, struct state *s)
     s->given = s->part;
 }
 
-/* Sends the own slices to the ranks of this host: sparse, if that is shorter. */
+/* Sends the own slices to the ranks of this host: quantized, or sparse, if that is shorter. */
 static int start_gather(struct ss_coll *c, void *state)
 {
     struct state *s = c->state;
@@ -362,7 +386,10 @@ static int start_gather(struct ss_coll *c, void *state)
     c->result_nnz = dense ? s->seen.nnz : 0;
     c->dense_seen = false;
     memset(&s->inside, 0, sizeof s->inside);
-    ss_gather_start(c, &s->inside.gather, dense ? NULL : &s->part);
+    if (is_whole(c) && ss_levels_recode(c->whole.values))
+        ss_gather_start_quantized(c, &s->inside.gather, s->breaks, c->x.work->slice_errors.data);
+    else
+        ss_gather_start(c, &s->inside.gather, dense ? NULL : &s->part);
     s->stage = GATHER;
     return SS_OK;
 }

@@ -2,6 +2,7 @@
 #include "core/coll/two_level.h"
 
 #include "core/coll/algorithms.h"
+#include "core/compute/quantize.h"
 #include "core/plan/cost.h"
 
 static uint64_t at_most(uint64_t value, uint64_t limit)
@@ -135,11 +136,15 @@ struct ss_estimate ss_two_level_cost(const struct ss_shape *s, const struct ss_h
     inside.alpha = s->alpha_inside;
     inside.beta = s->beta_inside;
     in = cost_reduce_inside(s, &inside);
-    if (s->whole) { /* slices return dense */
+    if (s->whole) { /* slices return coded again, or dense */
         const double slice = (double)b.n * (double)ss_type_size(s->type);
-        e.inside = in.bytes + (l->most - 1) * slice;
-        e.wire += in.wire + ss_cost_fan(&inside, l->most - 1);
-        e.serial += in.serial + 2 * s->fill * (slices - 1) * slice;
+        const double back =
+            (l->most - 1) * (ss_levels_recode(s->values)
+                                 ? (double)ss_quantized_bytes(s->values, (size_t)b.n)
+                                 : slice);
+        e.inside = in.bytes + back;
+        e.wire += in.wire + ss_cost_fan(&inside, l->most - 1) + inside.beta * back;
+        e.serial += in.serial + 2 * s->fill * slices * slice;
         e.bytes += e.inside;
         return e;
     }

@@ -1,20 +1,22 @@
-/* Quantizes dense vectors: every element in few bits, with one scale per bucket of SS_QUANT_BUCKET
- * consecutive elements (MODE=quant). In plain C, AVX2 and AVX-512, bit for bit equal, chosen at run
- * time.
+/* Quantizes dense vectors: every element in few bits, with a scale per bucket of SS_QUANT_BUCKET
+ * consecutive elements (MODE=quant). Plain C, AVX2 and AVX-512 give the same bits; one of them is
+ * chosen at run time.
  *
- * The scale of a bucket is its value of the largest magnitude, with its sign, and rounded away from
- * zero to the upper 16 bits of the type. A value becomes the nearest level -c * scale / L, -L <= c
- * < L, L = 2^(b-1) for b bits, ties to even c; so the largest value has a level, and levels are
- * exact. With bf16 a value becomes the upper half of its float, and there are no scales.
+ *     scale    the value of the largest magnitude, with its sign, in the upper 16 bits of the type,
+ *              rounded away from zero
+ *     level    -c * scale / L, for -L <= c < L and L = 2^(b-1), b bits
+ *     code     the c of the nearest level; between two levels the even c
+ *
+ * The largest value has a level, and levels are exact in the type. With bf16 a value becomes the
+ * upper half of its float, and there are no scales.
  *
  * Every value travels coded: error feedback sends later what a scale cannot express. Values of a
- * bucket below a tiny scale (2^-100, for doubles 2^-900) become zero. A bucket with a value that is
- * not finite is not finite as a whole, and leaves no error.
+ * bucket below a tiny scale (2^-100, for doubles 2^-900) become zero. If a value is not finite, its
+ * bucket is not finite, and leaves no error.
  *
- *     coded    u16 scales[buckets], zeros up to a multiple of 8 bytes; none for bf16 | codes
- *     codes    of a whole bucket: byte j holds the codes c + L of the elements j, j + B, j + 2 B,
- *              ..., from the lowest bits on, B = bytes of the bucket; a shorter last bucket is
- * filled up with zeros
+ *     coded    u16 scales[buckets], zeros up to a multiple of 8 bytes (none for bf16), then codes
+ *     codes    of a bucket: byte j holds the codes c + L of the elements j, j + B, j + 2 B, ...,
+ *              from the lowest bits on; B is the bytes of a bucket. Zeros fill the last bucket.
  *
  * Sources: Alistarh et al. 2017 (buckets); Markov et al. 2021 (CGX: scatter, reduce, allgather).
  */
@@ -50,23 +52,30 @@ static inline size_t ss_quantized_bytes(enum ss_values values, size_t n)
     return ss_quant_scales(values, n) + buckets * SS_QUANT_BUCKET * ss_quant_bits(values) / 8;
 }
 
+/* Returns true if levels that are coded again keep their bits. The largest level of a bucket then
+ * is its scale. Codes of 8 bits are finer than scales, so that it may be the level before. */
+static inline bool ss_levels_recode(enum ss_values values)
+{
+    return values != SS_VALUES_Q8;
+}
+
 /* Returns true if all of n coded values are finite. */
 bool ss_quantized_finite(enum ss_type type, enum ss_values values, const void *from, size_t n);
 
 struct ss_quantizers {
     const char *name; /* as in struct ss_kernels */
 
-    /* The functions take n values of type SS_F32 or SS_F64; `to` and `from` are 8-byte aligned, and
-     * no two arrays overlap.
+    /* The functions take n values of type SS_F32 or SS_F64. `to` and `from` are 8-byte aligned. No
+     * two arrays overlap.
      *
      * join codes g[i] + r[i], round codes v[i]. r[i] becomes the error, the value minus its level;
-     * round sets v[i] to the level. Both return an upper bound of the sum of the squared errors. */
+     * round sets v[i] to the level. Both return a bound of the sum of squared errors. */
     double (*join)(enum ss_type type, enum ss_values values, const void *g, void *r, size_t n,
                    void *to);
     double (*round)(enum ss_type type, enum ss_values values, void *v, void *r, size_t n, void *to);
 
-    /* Returns the sum of squares of v, to a relative error of 2^-20. It is not finite if a value is
-     * not, or if a square exceeds the type. */
+    /* Returns the sum of squares of v, to a relative error of 2^-20. If a value is not finite or a
+     * square exceeds the type, the sum is not finite. */
     double (*square)(enum ss_type type, const void *v, size_t n);
 
     /* Set v[i] to its level; add the level to v[i]. */

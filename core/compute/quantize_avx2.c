@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "core/compute/quantize_impl.h"
 
+enum { SS_VECTOR_BYTES = 32 };
 #define TABLE      ss_quantizers_avx2
 #define TABLE_NAME "avx2"
 #include "core/compute/quantize_table.inc"

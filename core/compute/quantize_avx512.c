@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "core/compute/quantize_impl.h"
 
+enum { SS_VECTOR_BYTES = 64 };
 #define TABLE      ss_quantizers_avx512
 #define TABLE_NAME "avx512"
 #include "core/compute/quantize_table.inc"

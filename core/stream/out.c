@@ -85,6 +85,13 @@ void ss_out_quantize(struct ss_out *o, enum ss_values values, const void *joined
     o->square = square;
 }
 
+void ss_out_quantize_again(struct ss_out *o, enum ss_values values, const uint32_t *breaks,
+                           void *zeros, double *square)
+{
+    ss_out_quantize(o, values, NULL, zeros, square);
+    o->breaks = breaks;
+}
+
 size_t ss_arena_quantized(enum ss_values values, uint64_t n)
 {
     const size_t head = SS_WIRE_HEADER + 2 * 64; /* the codes' own head, and the next multiple */
@@ -96,9 +103,15 @@ size_t ss_arena_quantized(enum ss_values values, uint64_t n)
 
 static uint32_t next_entries(const struct ss_out *o)
 {
-    const size_t left = o->nnz - o->pos;
+    const uint32_t *end = o->breaks;
+    size_t left = o->nnz - o->pos;
     const uint32_t most = o->values != SS_VALUES_SAME ? SS_CHUNK_QUANTIZED : SS_CHUNK_ENTRIES;
 
+    if (end) {
+        while (*end <= o->first + o->pos && left > 0)
+            end++;
+        left = left > 0 ? *end - o->first - o->pos : 0;
+    }
     return left < most ? (uint32_t)left : most;
 }
 
@@ -108,7 +121,7 @@ static size_t quantize(struct ss_exchange *x, struct ss_out *o, const struct ss_
 {
     const struct ss_quantizers *q = ss_quantizers();
     const size_t at = o->pos * x->esize;
-    unsigned char *r = o->residual + at;
+    unsigned char *r = o->breaks ? o->residual : o->residual + at;
     void *to = ss_wire_codes(msg);
 
     *o->square += o->joined ? q->join(x->type, o->values, o->joined + at, r, n, to)

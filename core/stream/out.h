@@ -16,9 +16,10 @@ struct ss_out {
     const unsigned char *joined;
     unsigned char *residual;
     double *square;
-    bool dense_in_backend; /* dense: val is in the backend */
-    bool in_backend;       /* sparse: idx, val and error are in the backend, which encodes them */
-    bool asked;            /* the backend is encoding */
+    const uint32_t *breaks; /* NULL, or the ends of ranges, which have chunks of their own */
+    bool dense_in_backend;  /* dense: val is in the backend */
+    bool in_backend;        /* sparse: idx, val and error are in the backend, which encodes them */
+    bool asked;             /* the backend is encoding */
     struct ss_part part;
     size_t end;
     const uint32_t *idx;
@@ -72,6 +73,10 @@ void ss_out_elements(struct ss_out *o, void *val, bool dense_in_backend, uint64_
 /* Quantizes the elements of `o`, just started, on the host (core/compute/quantize.h). */
 void ss_out_quantize(struct ss_out *o, enum ss_values values, const void *joined, void *residual,
                      double *square);
+/* Quantizes elements that are levels already, to the same bits, if each range that was quantized
+ * ends at one of the ascending `breaks`. `zeros` takes the errors of a chunk. */
+void ss_out_quantize_again(struct ss_out *o, enum ss_values values, const uint32_t *breaks,
+                           void *zeros, double *square);
 /* Returns the most bytes of the arena that n quantized elements take. */
 size_t ss_arena_quantized(enum ss_values values, uint64_t n);
 

@@ -2,10 +2,11 @@
 """usage: sparseshim bench [--count LIST] [--density LIST] [--algorithm LIST] [OPTION ...] [--] LAUNCHER ...
 time a call with and without the library, over lists of settings
   --count LIST       elements, values separated by commas as in all lists (default: 4Mi)
-  --density LIST     share of the elements that are not zero; with --mode=topk, that are sent (0.01)
+  --density LIST     share of the elements that are not zero; with a lossy mode, that are sent (quant 1,
+                     else 0.01)
   --algorithm LIST   as ALGORITHM (auto)
-  --mode exact|topk  as MODE (exact)
-  --value-type LIST  as VALUE_TYPE, with --mode=topk (same)
+  --mode exact|quant|topk  as MODE (exact)
+  --value-type LIST  as VALUE_TYPE, with a lossy mode (quant q4, else same)
   --type TYPE        float or double (float)
   --blocks N         timed blocks of 3 calls each, after 40 calls that are not timed (10)
   --OPTION=VALUE     set SPARSESHIM_OPTION for all runs
@@ -60,7 +61,7 @@ def counts(text):
 def one_of(*words):
     def read(text):
         if text not in words:
-            raise Usage(f"{text}: allowed are {' and '.join(words)}")
+            raise Usage(f"{text}: allowed are {', '.join(words[:-1])} and {words[-1]}")
         return text
     return read
 
@@ -72,13 +73,12 @@ def blocks(text):
 
 
 OPTIONS = {"count": counts, "density": items, "algorithm": items, "value-type": items, "blocks": blocks,
-           "mode": one_of("exact", "topk"), "type": one_of("float", "double")}
+           "mode": one_of("exact", "quant", "topk"), "type": one_of("float", "double")}
 
 
 def parse(words):
     """Returns the own options, those of the library as --OPTION=VALUE, and the launcher."""
-    own = {"count": [4 << 20], "density": ["0.01"], "algorithm": ["auto"], "value-type": ["same"], "blocks": 10,
-           "mode": "exact", "type": "float"}
+    own = {"count": [4 << 20], "algorithm": ["auto"], "blocks": 10, "mode": "exact", "type": "float"}
     settings = []
     words = list(words)
     while words and words[0].startswith("-"):
@@ -94,7 +94,9 @@ def parse(words):
             settings.append(word)
     if not words:
         raise Usage("no launcher given; usage: sparseshim bench [--count LIST] [--density LIST] ... -- mpirun -n 8")
-    return own, settings, words
+    quant = own["mode"] == "quant"
+    usual = {"density": ["1" if quant else "0.01"], "value-type": ["q4" if quant else "same"]}
+    return {**usual, **own}, settings, words
 
 
 def share(text):
@@ -108,13 +110,13 @@ def share(text):
 
 
 def check_exact(own):
-    """Refuses options of top-k in exact mode, where they would have no effect."""
+    """Refuses options of the lossy modes in exact mode, where they would have no effect."""
     for word in own["algorithm"]:
-        if word in ("oktopk", "gtopk"):
-            raise Usage(f"--algorithm={word} is for --mode=topk")
+        if word in ("oktopk", "gtopk", "quantized"):
+            raise Usage(f"--algorithm={word} is for --mode={'quant' if word == 'quantized' else 'topk'}")
     for word in own["value-type"]:
         if word != "same":
-            raise Usage(f"--value-type={word} is for --mode=topk")
+            raise Usage(f"--value-type={word} is for --mode=quant and topk")
     own["density"] = [share(word) for word in own["density"]]
 
 
@@ -123,7 +125,7 @@ def run_words(own, cell, settings, folder):
     count, density, algorithm, value_type = cell
     words = [f"--mode={own['mode']}", f"--algorithm={algorithm}", "--disable=off", "--min-count=1", "--debug=warn",
              "--report=all", f"--report-dir={str(folder).replace('%', '%%')}"]
-    if own["mode"] == "topk":
+    if own["mode"] != "exact":
         words += [f"--register=count={count}:calls=1", f"--density={density}", f"--value-type={value_type}"]
     return [str(COMMAND), "run", *words, *settings]
 
@@ -165,13 +167,13 @@ def launch(words):
 def measure(own, cell, settings, launcher):
     """Runs one combination and returns the values of its line, None where the run failed."""
     count, density, algorithm, value_type = cell
-    topk = own["mode"] == "topk"
+    lossy = own["mode"] != "exact"
     with tempfile.TemporaryDirectory(prefix="sparseshim-bench-", dir=".") as name:
         folder = pathlib.Path(name).resolve()
         words = launcher + run_words(own, cell, settings, folder)
-        words += ["--", program(), "--count", str(count), "--density", "1" if topk else density, "--type", own["type"],
+        words += ["--", program(), "--count", str(count), "--density", "1" if lossy else density, "--type", own["type"],
                   "--blocks", str(own["blocks"]), "--calls", str(CALLS), "--warm", str(WARM), "--exchange",
-                  "--csv", "sparseshim-bench"] + (["--gradient", "3"] if topk else [])
+                  "--csv", "sparseshim-bench"] + (["--gradient", "3"] if lossy else [])
         job, output = launch(words)
         found = re.search(r"^sparseshim-bench,(.*)$", output, re.M)
         if job.returncode != 0 or found is None:
@@ -185,7 +187,7 @@ def measure(own, cell, settings, launcher):
             return None
         sent = [f"{number:.0f}" if number is not None else "-" for number in bytes_of(folder, count)]
         return (ranks, count, own["type"], own["mode"], density, algorithm, value_type, dense, ours, faster, q1, q3, *sent,
-                result, "-" if topk else difference)
+                result, "-" if lossy else difference)
 
 
 def line(values):

@@ -32,6 +32,11 @@ measured --mode topk --count 50000 --density 1%,4/512 --algorithm auto,oktopk --
     awk 'NR > 1 && $6 == "oktopk" { n++; if ($14 > 0.2 * $13 || $16 != "-" || $15 > 0.03) bad = 1 } END { exit bad || n != 4 }' "$WORK/out"
 tap "$?" "topk: value types, k of each B, collectives with a global top-k"
 
+measured --mode quant --count 50000 --algorithm auto,quantized
+[ "$STATUS" -eq 0 ] && [ "$(column value_type)" = "q4 q4" ] &&
+    awk 'NR > 1 && $6 == "quantized" { n++; if ($5 != 1 || $14 > 0.15 * $13 || $16 != "-" || $15 < 0.5) bad = 1 } END { exit bad || n != 1 }' "$WORK/out"
+tap "$?" "quant: every element in 4 bits"
+
 # What a rank sends depends on the rank; its report is kept.
 cat >"$WORK/three" <<'SH'
 #!/bin/sh
@@ -92,9 +97,10 @@ refused 'SPARSESHIM_DENSITY=' --mode=topk --density 0.1,,0.2
 refused '--density=2: a share' --density 2
 refused '--density=4/512: a share' --density 4/512
 refused '--algorithm=oktopk is for --mode=topk' --algorithm ring,oktopk
-refused '--value-type=q8 is for --mode=topk' --value-type q8
+refused '--algorithm=quantized is for --mode=quant' --algorithm quantized
+refused '--value-type=q8 is for --mode=quant and topk' --value-type q8
 refused 'SPARSESHIM_ALGORITHM=fastest is not allowed' --algorithm fastest
-refused 'lossy: allowed are exact and topk' --mode lossy
+refused 'lossy: allowed are exact, quant and topk' --mode lossy
 refused '--blocks=0: a whole number, 1 to 1000' --blocks 0
 refused '--contention is not known' --contention=1
 within 20 "$CLI" bench --count 5

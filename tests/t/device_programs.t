@@ -98,6 +98,9 @@ tap_passed "partial calls of late ranks"
 export SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1
 preloaded 2 conserve n=1801 steps=6 type=both form=scaled bound=exact lossy=yes pattern=heavy place=turns
 tap_passed "no gradient is lost" 10
+SPARSESHIM_MODE=quant SPARSESHIM_DENSITY=1 SPARSESHIM_ALGORITHM=dsar \
+    preloaded 2 conserve n=1801 steps=6 type=both form=fractions bound=eps pattern=heavy place=turns
+tap_passed "quant: no gradient is lost" 10
 preloaded 2 freed 2
 [ "$STATUS" -eq 0 ] && grep -q 'was freed with residuals of norm [1-9]' "$WORK/err"
 tap "$?" "what is lost with a communicator is told"

@@ -20,12 +20,15 @@ repeats() {
     tap "$?" "$name: two jobs agree bit for bit"
 }
 
-for mode in exact topk; do
+for mode in exact topk quant; do
     export SPARSESHIM_MODE=$mode SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1
+    [ "$mode" != quant ] || export SPARSESHIM_ALGORITHM=quantized # dense is faster here
     SPARSESHIM_REPRODUCIBLE=on repeats "REPRODUCIBLE=on, MODE=$mode" 4
     SPARSESHIM_REPRODUCIBLE=on repeats "REPRODUCIBLE=on, MODE=$mode, 3 ranks each" 6
     SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=1e-9 repeats "ALPHA and BETA given, MODE=$mode" 6
 done
+
+unset SPARSESHIM_ALGORITHM
 
 # When a program that tests for ends sees them is a matter of time.
 export SPARSESHIM_MODE=topk SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REPRODUCIBLE=on SPARSESHIM_PROGRESS=watchdog

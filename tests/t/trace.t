@@ -79,6 +79,7 @@ for algorithm in auto oktopk gtopk; do
 done
 is "t['spans'].get('select', 0) > 0"
 tap "$?" "... with spans of selections"
+SPARSESHIM_MODE=quant SPARSESHIM_ALGORITHM=quantized same "quant" 3 traced
 unset SPARSESHIM_MODE SPARSESHIM_REGISTER SPARSESHIM_TEST
 SPARSESHIM_PROGRESS=watchdog same "nonblocking calls" 3 nb_beside --steps 1
 is "t['lanes'] > 1"

@@ -118,6 +118,32 @@ static void rounding_in_place_is_what_the_others_decode(void **state)
     each(check_round);
 }
 
+/* The way back inside hosts relies on it. */
+static void check_again(enum ss_type type, enum ss_values values, size_t n)
+{
+    static struct vectors t, before;
+
+    if (!ss_levels_recode(values))
+        return;
+    for (size_t q = 0; ss_quantizers_at(q); q++) {
+        draw(&t, type, n, 5 * n + (size_t)values);
+        ss_quantizers_at(q)->round(type, values, t.g, t.r, n, t.coded);
+        memset(t.r, 0, sizeof t.r);
+        before = t;
+        ss_quantizers_at(q)->round(type, values, t.g, t.r, n, t.coded);
+        assert_memory_equal(t.g, before.g, sizeof t.g);
+        assert_memory_equal(t.coded, before.coded, sizeof t.coded);
+        for (size_t i = 0; i < n; i++)
+            assert_true(get(type, t.r, i) == 0);
+    }
+}
+
+static void levels_that_are_coded_again_keep_their_bits(void **state)
+{
+    (void)state;
+    each(check_again);
+}
+
 static void check_tables(enum ss_type type, enum ss_values values, size_t n)
 {
     static struct vectors first, other;
@@ -234,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_coded_and_its_error_are_the_value),
         cmocka_unit_test(rounding_in_place_is_what_the_others_decode),
+        cmocka_unit_test(levels_that_are_coded_again_keep_their_bits),
         cmocka_unit_test(all_tables_give_the_same_bits),
         cmocka_unit_test(norms_are_the_same_in_all_tables_and_show_what_is_not_finite),
         cmocka_unit_test(the_largest_value_travels_at_once),
