@@ -73,6 +73,7 @@ INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib))
     $(foreach verb,$(BINARY_VERBS),$(STRIPPED)/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
     $(foreach verb,$(PYTHON_VERBS),$(BUILD)/install/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
     $(foreach file,$(PYTHON_MODULES),shim/cli/$(file):$(LIBEXECDIR)/sparseshim/$(file)) \
+    $(foreach file,$(TORCH_FILES),shim/torch/$(file):$(LIBEXECDIR)/sparseshim/python/$(file)) \
     $(if $(shell command -v $(MPICC) 2>/dev/null),$(STRIPPED)/bench_allreduce:$(INSTALLED_BENCH)) \
     shim/sparseshim.h:$(INCLUDEDIR)/sparseshim.h \
     $(BUILD)/install/sparseshim.pc:$(PKGCONFIGDIR)/sparseshim.pc \
@@ -109,12 +110,13 @@ install: $(foreach pair,$(INSTALLED),$(call pair_source,$(pair))) $(if $(NVCC),,
 uninstall: ## remove what install put there
 	$(REMOVE_DEBUG)
 	rm -f $(addprefix $(DESTDIR),$(TARGETS))
+	rm -rf $(addsuffix __pycache__,$(addprefix $(DESTDIR)$(LIBEXECDIR)/sparseshim/python/,$(sort $(dir $(TORCH_FILES)))))
 	@for source in $(PROFILES); do target=$(DESTDIR)$(PROFILEDIR)/$${source##*/}; rm -f $$target.new; \
 	    if cmp -s $$source $$target; then rm $$target; elif [ -e $$target ]; then echo "$$target was changed and stays"; fi; done
 	$(if $(filter /usr /usr/local,$(PREFIX)),,@[ ! -d $(DESTDIR)$(PREFIX) ] || { cd $(DESTDIR)$(PREFIX) && rmdir -p \
 	    $(sort $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(dir $(TARGETS)) $(PROFILEDIR)))) 2>/dev/null || :; \
 	    rmdir $(DESTDIR)$(PREFIX) 2>/dev/null || :; })
-	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR)/examples $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim $(LIBEXECDIR)/sparseshim) 2>/dev/null || :
+	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR)/examples $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim $(LIBEXECDIR)/sparseshim/python/sparseshim_torch $(LIBEXECDIR)/sparseshim/python $(LIBEXECDIR)/sparseshim) 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 # ---- packages ----
