@@ -90,7 +90,7 @@ def raise_if_ended(ranks, call):
     store = state["store"]
     for rank in ranks:
         try:
-            ended = store is not None and rank != WORLD.rank and store.check([f"sparseshim/ended/{rank}"])
+            ended = store is not None and rank != WORLD.rank and store.add(f"sparseshim/ended/{rank}", 0) > 0
         except Exception:
             return  # rank 0, which keeps the store, is dying: its launcher ends the job
         if ended:
@@ -124,7 +124,7 @@ def end():
         group.stop()
     try:
         if state["store"]:
-            state["store"].set(f"sparseshim/ended/{WORLD.rank}", "1")
+            state["store"].add(f"sparseshim/ended/{WORLD.rank}", 1)
     except Exception:  # rank 0 has ended, and the store with it
         pass
     MPI.Finalize()

@@ -78,15 +78,16 @@ class Reduction:
     def __init__(self, operator, ranks):
         self.torch_operator, self.ranks = operator, ranks
         self.operator = next((mpi for name, mpi in OPERATORS if operator == name), None)
-        if self.operator is None:
-            raise ValueError(f"operator {operator} is not supported")
+        self.factor = operator.__getstate__() if operator == ReduceOp.PREMUL_SUM else None  # None in PyTorch 1.13
+        if self.operator is None or (operator == ReduceOp.PREMUL_SUM and self.factor is None):
+            raise ValueError(f"sparseshim: operator {operator} is not supported")
 
     def prepare(self, tensor):
         row = flat(tensor)
         if row.dtype in HALVES:
             row = row.float()
-        if self.torch_operator == ReduceOp.PREMUL_SUM:
-            row = row * self.torch_operator.__getstate__()[1]
+        if self.factor is not None:
+            row = row * self.factor[1]
         return row
 
     def of(self, row):

@@ -7,7 +7,8 @@ def refuse(place):
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        return f"mpi4py cannot be imported ({error}): pip install mpi4py"
+        return (f"mpi4py cannot be imported ({error}): pip install mpi4py, or, if its wheel does not find this MPI library, "
+                "MPICC=mpicc pip install --no-binary mpi4py mpi4py")
     if MPI.COMM_WORLD.size != place.ranks:
         library = MPI.Get_library_version().split("\n")[0].strip("\0 ")
         return (f"mpirun started {place.ranks} ranks, and mpi4py sees {MPI.COMM_WORLD.size} by {library}: "
