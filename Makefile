@@ -75,7 +75,7 @@ include gpu/gpu.mk
 include tests/tests.mk
 
 .PHONY: all tests apps deps check quick check-more asan tsan gpu-check gpu-bench bench demo trainings \
-        lint format man install uninstall deb clean help
+        lint format man install uninstall deb wheel clean help
 .DELETE_ON_ERROR:
 
 # What config/where.c is compiled with. Build directory: SYSCONFDIR as it is when that is compiled.

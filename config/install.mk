@@ -128,3 +128,10 @@ deb: ## a Debian package in $(BUILD)
 	@umask 022; $(MAKE) --no-print-directory install DESTDIR=$(DEB_TREE) PREFIX=/usr SYSCONFDIR=/etc \
 	    LIBDIR=/usr/lib/$(shell $(CC) -print-multiarch)
 	@scripts/package-deb $(DEB_TREE) $(VERSION) '$(MAINTAINER)' $(BUILD)/sparseshim_$(VERSION)-1_$$(dpkg --print-architecture).deb
+
+# PREFIX is any: an installed tree finds its files from where it lies. bench_allreduce belongs to one MPI library.
+WHEEL_TREE = $(abspath $(BUILD))/wheel
+wheel: ## a Python wheel in $(BUILD)
+	@rm -rf $(WHEEL_TREE) $(BUILD)/sparseshim-*.whl
+	@umask 022; $(MAKE) --no-print-directory install DESTDIR=$(WHEEL_TREE)/ PREFIX=/usr MPICC=none
+	@scripts/package-wheel $(WHEEL_TREE)/usr $(VERSION) $(MACHINE) '$(WHATIS)' $(BUILD)
