@@ -1,9 +1,9 @@
 """The buckets of DistributedDataParallel, and what the library is told of them (sparseshim_identify).
 
 A bucket is the memory in which DDP's reducer sums gradients, the same in every step. After the first step DDP makes
-its buckets anew, in the order in which gradients come. So a bucket is told to the library when it returns: all sums
-of the first step are exact, and no residual meets another order of parameters. When its memory is freed, the library
-forgets it.
+its buckets anew, in the order in which gradients come. The library is therefore told of a bucket when it
+returns: all sums of the first step are exact, and no residual meets another order of parameters. When the memory of a
+bucket is freed, the library forgets it.
 """
 import ctypes
 import sys

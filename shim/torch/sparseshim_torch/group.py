@@ -32,6 +32,7 @@ class MpiGroup(dist.ProcessGroup):
         super().__init__(comm.rank, comm.size)
         self.comm, self.label, self.limit, self.store = comm, name, timeout.total_seconds(), store
         self.ranks, self.me = comm.size, comm.rank
+        comm.Set_name(f"torch.distributed {name}"[:MPI.MAX_OBJECT_NAME - 1])
         self.world_ranks = comm.group.Translate_ranks(range(comm.size), job.WORLD.group)
         self.lane, self.buckets = Lane(f"sparseshim {name}"), Buckets()
         self.broken, self.calls, self.devices = None, 0, []
@@ -337,7 +338,7 @@ class MpiGroup(dist.ProcessGroup):
         return self.collective("scatter", action, outputs, [*outputs, *sum(inputs, [])], opts)
 
     def exchange(self, sent, sent_counts, received, received_counts):
-        """All to all; counts in elements."""
+        """Exchanges parts of all sizes; counts are in elements."""
         size = sent.element_size()
         self.comm.Alltoallv([raw(sent)[0], [size * count for count in sent_counts], MPI.BYTE],
                             [raw(received)[0], [size * count for count in received_counts], MPI.BYTE])

@@ -155,8 +155,8 @@ class Lane:
 
 
 class Finisher:
-    """Threads that complete futures, in the order of the collectives. What runs there may wait for a later
-    collective, whose future another thread then completes."""
+    """Threads that complete futures, in the order of the collectives. A callback may wait for a later collective,
+    whose future another thread then completes."""
 
     def __init__(self):
         self.todo, self.lock, self.idle = queue.SimpleQueue(), threading.Lock(), 0
