@@ -360,7 +360,7 @@ trainings: ## four trainings, dense and top-k, with plots; hours; ARGS=--help
 	@BUILD=$(BUILD) scripts/trainings $(ARGS)
 
 # All but merging and quorum run on the virtual cluster, as root. Each script says what it measures.
-BENCH_PARTS := exact node topk nonblocking merging quorum
+BENCH_PARTS := exact node topk nonblocking merging quorum torch
 bench: ## build the benchmarks; PART="exact topk" runs some of them
 	$(call known_parts,$(BENCH_PARTS))
 	$(if $(filter-out merging quorum,$(PART)),@scripts/install-deps build demo bench)

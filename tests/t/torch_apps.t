@@ -14,7 +14,7 @@ within 600 flock "$BUILD/install.lock" make --no-print-directory BUILD="$(realpa
 WHEEL=$(tail -n 1 "$WORK/out")
 [ "$STATUS" -eq 0 ] && [[ $WHEEL == *manylinux_2_*.whl ]]
 tap "$?" "make wheel"
-within 1500 "$PYTHON3" -m venv "$ENV"
+[ -n "${TORCH_VENV:-}" ] || within 1500 "$PYTHON3" -m venv "$ENV"
 [ -n "${TORCH_VENV:-}" ] || within 1500 "$ENV/bin/pip" install -q --disable-pip-version-check "${PACKAGES[@]}"
 within 300 "$ENV/bin/pip" install -q --disable-pip-version-check --force-reinstall --no-deps "$WHEEL"
 tap "$STATUS" "pip installs it, with ${PACKAGES[*]}"
