@@ -26,39 +26,30 @@ losses() {
     grep -o '[a-z_0-9]* [a-z].* loss [0-9.]*$' "$1"
 }
 
-# tries RANKS SCRIPT ARGUMENT...: under torchrun, and over MPI, exact and with quant.
+# tries RANKS SCRIPT LOSSY: under torchrun, over MPI, and with MODE=quant, where at least so many buckets are lossy.
 tries() {
-    local ranks=$1
-    shift
-    within 300 python -m torch.distributed.run --nproc_per_node "$ranks" "tests/apps/torch_$1.py" "${@:2}"
+    local ranks=$1 script=tests/apps/torch_$2.py name="$2 on $1 ranks"
+    within 300 python -m torch.distributed.run --nproc_per_node "$ranks" "$script"
     losses "$WORK/out" >"$WORK/gloo"
-    within 300 "$MPIRUN" -n "$ranks" sparseshim run python "tests/apps/torch_$1.py" "${@:2}"
+    within 300 "$MPIRUN" -n "$ranks" sparseshim run python "$script"
     losses "$WORK/out" >"$WORK/mpi"
+    # gloo adds up bfloat16 in 16 bits.
     [ "$STATUS" -eq 0 ] && [ -s "$WORK/gloo" ] && [ "$(counter calls.seen)" -gt 3 ] &&
-        paste -d' ' "$WORK/mpi" "$WORK/gloo" | awk -v most="$LIMIT_OFF" '
-            { off = $(NF / 2) - $NF; bad += off > most * $NF || off < -most * $NF; here = here || $1 != $(NF / 2 + 1) }
-            END { exit bad > 0 || here || NR < 3 }'
-    tap "$?" "$* on $ranks ranks: gloo's losses"
+        paste -d' ' "$WORK/mpi" "$WORK/gloo" | awk '
+            { most = $1 == "bf16" ? 2e-2 : 1e-4; off = $(NF / 2) - $NF
+              bad += off > most * $NF || off < -most * $NF || $1 != $(NF / 2 + 1) }
+            END { exit bad > 0 || NR < 3 }'
+    tap "$?" "$name: gloo's losses"
     SPARSESHIM_MODE=quant SPARSESHIM_REGISTER=ddp SPARSESHIM_ALGORITHM=quantized \
-        within 300 "$MPIRUN" -n "$ranks" sparseshim run python "tests/apps/torch_$1.py" "${@:2}"
-    [ "$STATUS" -eq 0 ] && [ "$(losses "$WORK/out" | wc -l)" = "$(wc -l <"$WORK/gloo")" ]
-    local result=$?
-    case "$*" in # hooks and sharded gradients have no bucket that returns
-    *hook* | *powersgd* | *fsdp2*) ;;
-    *) [ "$(tensors state=registered)" -gt 0 ] || result=1 ;;
-    esac
-    tap "$result" "$* on $ranks ranks: runs with MODE=quant"
+        within 300 "$MPIRUN" -n "$ranks" sparseshim run python "$script"
+    [ "$STATUS" -eq 0 ] && [ "$(losses "$WORK/out" | wc -l)" = "$(wc -l <"$WORK/gloo")" ] &&
+        [ "$(tensors state=registered)" -ge "$3" ]
+    tap "$?" "$name: its buckets are lossy with MODE=quant"
 }
 
-for ranks in 2 4; do
-    LIMIT_OFF=1e-4
-    for way in plain accumulate fp16_hook powersgd zero fsdp2; do
-        tries "$ranks" ddp "$way"
-    done
-    LIMIT_OFF=2e-2 tries "$ranks" ddp bf16
-done
-LIMIT_OFF=1e-4
-tries 2 accelerate
-tries 2 trainer
-tries 2 lightning
+tries 2 ddp 8
+tries 4 ddp 8
+tries 2 accelerate 1
+tries 2 trainer 1
+tries 2 lightning 1
 finish
