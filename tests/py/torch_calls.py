@@ -73,6 +73,22 @@ def then():
     return torch.equal(future.wait(), full(5, 2. * total))
 
 
+def chains():
+    """Callbacks call sums of unequal sizes while the program goes on: all ranks have the same order."""
+    done = []
+    for i in range(12):
+        later = full(3 + i, float(rank + 1))
+
+        def again(future, later=later):
+            dist.all_reduce(later, async_op=True).get_future().wait()
+            return dist.all_reduce(later)
+
+        done.append((later, dist.all_reduce(full(1000 + i, 1.), async_op=True).get_future().then(again)))
+    waited = [future.wait() for _, future in done]
+    return len(waited) == 12 and all(torch.equal(later, full(3 + i, float(total * ranks)))
+                                     for i, (later, _) in enumerate(done))
+
+
 def reduced():
     tensor = full(5, float(rank + 1))
     dist.reduce(tensor, 1)
@@ -94,6 +110,7 @@ def scattered_single(dtype, operator, want):
 tap.case("all_reduce of a strided tensor", strided)
 tap.case("all_reduce, eight at once", several)
 tap.case("a future's callback waits for a later all_reduce", then)
+tap.case("callbacks call sums in one order", chains)
 tap.case("reduce", reduced)
 tap.case("reduce_scatter", lambda: scattered([3] * ranks))
 tap.case("reduce_scatter of unequal parts", lambda: scattered([i + 1 for i in range(ranks)]))

@@ -14,7 +14,7 @@ from torch.distributed import ReduceOp
 from . import job
 from .buckets import Buckets, by_reducer
 from .memory import HALVES, Output, Reduction, deal, flat, join, raw, typed
-from .work import Collective, Lane, Message
+from .work import Collective, Lane, Message, here
 
 NAME = "sparseshim"
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -30,11 +30,12 @@ class MpiGroup(dist.ProcessGroup):
 
     def __init__(self, comm, name, timeout, store):
         super().__init__(comm.rank, comm.size)
-        self.comm, self.label, self.limit, self.store = comm, name, timeout.total_seconds(), store
+        self.base, self.label, self.limit, self.store = comm, name, timeout.total_seconds(), store
         self.ranks, self.me = comm.size, comm.rank
+        comm.Set_errhandler(MPI.ERRORS_RETURN)
         comm.Set_name(f"torch.distributed {name}"[:MPI.MAX_OBJECT_NAME - 1])
         self.world_ranks = comm.group.Translate_ranks(range(comm.size), job.WORLD.group)
-        self.lane, self.buckets = Lane(f"sparseshim {name}"), Buckets()
+        self.lanes, self.buckets = [Lane(f"sparseshim {name}", 0, lambda: comm)], Buckets()
         self.broken, self.calls, self.devices = None, 0, []
         job.watch(self)
 
@@ -95,13 +96,32 @@ class MpiGroup(dist.ProcessGroup):
         if self.me not in new_ranks:
             return None
         limit = timeout if timeout is not None else dist.distributed_c10d.default_pg_timeout
-        group = MpiGroup(subset(self.comm, new_ranks, group_name), group_name, limit, self.store)
+        group = MpiGroup(subset(self.base, new_ranks, group_name), group_name, limit, self.store)
         group._set_group_name(group_name)
         group._set_group_desc(group_desc or "")
         group.finish_creation()
         return group
 
     # ---- how calls are made ----
+
+    @property
+    def comm(self):
+        """The communicator of the lane whose action this thread makes."""
+        return here.comm
+
+    def lane(self):
+        """Returns the lane of the collectives that this thread calls."""
+        depth = getattr(here, "depth", 0)
+        while depth >= len(self.lanes):
+            deeper = len(self.lanes)
+            self.lanes.append(Lane(f"sparseshim {self.label}, {deeper} deep", deeper, lambda: self.copy(deeper)))
+        return self.lanes[depth]
+
+    def copy(self, depth):
+        """Makes a communicator of the same ranks, for collectives that callbacks call."""
+        comm = subset(self.base, range(self.ranks), f"{self.label} {depth}")
+        comm.Set_errhandler(MPI.ERRORS_RETURN)
+        return comm
 
     def collective(self, name, action, outputs, tensors, options=None):
         """Makes a collective. `action` makes the MPI calls, `tensors` are all that it reads or writes."""
@@ -112,26 +132,29 @@ class MpiGroup(dist.ProcessGroup):
         for device in sorted({tensor.device for tensor in tensors if tensor.is_cuda}, key=str):
             events.append(torch.cuda.Event())
             events[-1].record(torch.cuda.current_stream(device))
-        work = Collective(f"{name} of group {self.label}", action, outputs, events)
-        self.lane.add(work, waits=not getattr(options, "asyncOp", True))
+        lane = self.lane()
+        work = Collective(f"{name} of group {self.label}", action, outputs, events, lane)
+        lane.add(work, waits=not getattr(options, "asyncOp", True))
         if work.ended.is_set() and work.error is not None:
             raise work.error
         return work
 
     def under_way(self):
         """Returns the name of the call that is in MPI, and for how many seconds; None, 0 if there is none."""
-        return self.lane.under_way()
+        return max((lane.under_way() for lane in self.lanes), key=lambda call: call[1])
 
     def give_up(self, why):
         """Ends all calls by an error. A thread stays in MPI, so that the job ends with this rank."""
-        if self.lane.inline:
+        if any(lane.inline for lane in self.lanes):
             job.abort(why)
         if not self.broken:
             self.broken = RuntimeError(f"sparseshim: {why}")
-            self.lane.give_up(self.broken)
+            for lane in self.lanes:
+                lane.give_up(self.broken)
 
     def stop(self):
-        self.lane.stop()
+        for lane in self.lanes:
+            lane.stop()
 
     shutdown = stop
 
@@ -368,7 +391,7 @@ class MpiGroup(dist.ProcessGroup):
     alltoall_base = all_to_all_single
 
     def barrier(self, opts=None):
-        return self.collective("barrier", self.comm.Barrier, [], [], opts)
+        return self.collective("barrier", lambda: self.comm.Barrier(), [], [], opts)
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
         self.barrier().wait(timeout)
@@ -387,12 +410,12 @@ class MpiGroup(dist.ProcessGroup):
 
     def send(self, tensors, to, tag=0):
         sent = self.on_host(flat(tensors[0]))
-        return self.message("send", lambda: self.comm.Isend(raw(sent), to, tag), [sent], [to])
+        return self.message("send", lambda: self.base.Isend(raw(sent), to, tag), [sent], [to])
 
     def recv(self, tensors, source, tag=0, peers=None):
         row = self.row_for(tensors) if tensors[0].is_cuda or not tensors[0].is_contiguous() else tensors[0].detach()
         after = None if row.data_ptr() == tensors[0].data_ptr() else lambda: deal(row, tensors)
-        return self.message("recv", lambda: self.comm.Irecv(raw(row), source, tag), tensors,
+        return self.message("recv", lambda: self.base.Irecv(raw(row), source, tag), tensors,
                             [source] if peers is None else peers, after)
 
     def recv_anysource(self, tensors, tag=0):

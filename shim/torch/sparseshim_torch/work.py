@@ -1,5 +1,6 @@
 """Calls on their way: collectives in a thread of their group, messages as MPI requests."""
 import collections
+import contextlib
 import queue
 import threading
 import time
@@ -10,14 +11,47 @@ from mpi4py import MPI
 
 from . import job
 
+here = threading.local()  # depth: of the collectives that this thread calls; comm: of the lane whose call it makes
 POLL = 1e-3  # the longest sleep between two tests of a message, in seconds
+
+
+@contextlib.contextmanager
+def at_depth(depth):
+    before = getattr(here, "depth", 0)
+    here.depth = depth
+    try:
+        yield
+    finally:
+        here.depth = before
+
+
+class Future(torch.futures.Future):
+    """Of a collective of some depth. Callbacks call theirs one deeper, in whatever thread they run."""
+
+    def __init__(self, depth, devices):
+        super().__init__(**({"devices": devices} if devices else {}))
+        self.depth, self.on = depth, devices
+
+    def then(self, callback):
+        after = Future(self.depth, self.on)
+
+        def run(_):
+            with at_depth(self.depth + 1):
+                try:
+                    after.set_result(callback(self))
+                except Exception as error:
+                    after.set_exception(error)
+
+        self.add_done_callback(run)
+        return after
 
 
 class Collective(dist._Work):
     """A collective from its call to its end. `outputs` are the tensors of its future."""
 
-    def __init__(self, name, action, outputs, events):
+    def __init__(self, name, action, outputs, events, lane):
         super().__init__()
+        self.lane = lane
         self.name, self.action, self.outputs, self.events = name, action, outputs, events
         self.ended, self.error, self.future = threading.Event(), None, None
         self.lock = threading.Lock()
@@ -46,7 +80,7 @@ class Collective(dist._Work):
             self.ended.set()
             future = self.future
         if future is not None:
-            finisher.put(self)
+            self.lane.complete(self)
 
     def complete(self):
         """Completes the future; what waits for it runs here."""
@@ -59,11 +93,10 @@ class Collective(dist._Work):
         with self.lock:
             if self.future is not None:
                 return self.future
-            devices = sorted({event.device for event in self.events}, key=str)
-            self.future = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
+            self.future = Future(self.lane.depth, sorted({event.device for event in self.events}, key=str))
             ended = self.ended.is_set()
         if ended:
-            self.complete()
+            self.lane.complete(self)
         return self.future
 
     def wait(self, timeout=None):
@@ -91,12 +124,18 @@ class Collective(dist._Work):
 
 
 class Lane:
-    """Makes the collectives of one group in the order of their calls: in a thread of its own, or, if none is under
-    way, in the thread of a caller that would wait anyway."""
+    """Makes collectives of one group in the order of their calls: in a thread of its own, or, if none is under way, in
+    the thread of a caller that would wait anyway. Another thread completes their futures, in the same order.
 
-    def __init__(self, name):
-        self.name, self.todo, self.thread = name, queue.SimpleQueue(), None
-        self.turn = threading.Lock()  # held during MPI calls
+    Callbacks of futures may call collectives, and wait for them (PowerSGD). The program does so meanwhile, and in an
+    order that differs between ranks. Collectives that callbacks call therefore have a lane and a communicator of
+    their own, one deeper; each lane alone has the same order on all ranks. make_comm() makes the communicator."""
+
+    def __init__(self, name, depth, make_comm):
+        self.name, self.depth, self.make_comm, self.comm = name, depth, make_comm, None
+        self.todo, self.thread = queue.SimpleQueue(), None
+        self.completing, self.completer = queue.SimpleQueue(), None
+        self.turn, self.starting = threading.Lock(), threading.Lock()  # turn: held during MPI calls
         self.waiting = collections.deque()  # of the thread, the running one included
         self.running, self.since = None, 0.0
         self.inline = False
@@ -130,11 +169,28 @@ class Lane:
         error = None
         if not work.ended.is_set():  # else it was given up
             self.running, self.since = work, time.monotonic()
+            if self.comm is None:
+                self.comm = self.make_comm()
+            outer, here.comm = getattr(here, "comm", None), self.comm
             error = work.run()
+            here.comm = outer
             self.running = None
         if before_end:
             before_end()
         work.finish(error)
+
+    def complete(self, work):
+        """Has the future of a work that has ended completed."""
+        self.completing.put(work)
+        with self.starting:
+            if self.completer is None:
+                self.completer = threading.Thread(target=self.complete_all, name=f"{self.name} futures", daemon=True)
+                self.completer.start()
+
+    def complete_all(self):
+        here.depth = self.depth + 1
+        while True:
+            self.completing.get().complete()
 
     def under_way(self):
         """Returns the name of the call that is in MPI, and since how many seconds; None, 0 if there is none."""
@@ -152,31 +208,6 @@ class Lane:
             self.todo.put(None)
             self.thread.join()
             self.thread = None
-
-
-class Finisher:
-    """Threads that complete futures, in the order of the collectives. A callback may wait for a later collective,
-    whose future another thread then completes."""
-
-    def __init__(self):
-        self.todo, self.lock, self.idle = queue.SimpleQueue(), threading.Lock(), 0
-
-    def put(self, work):
-        self.todo.put(work)
-        with self.lock:
-            self.idle -= 1
-            if self.idle < 0:
-                self.idle += 1
-                threading.Thread(target=self.serve, name="sparseshim futures", daemon=True).start()
-
-    def serve(self):
-        while True:
-            self.todo.get().complete()
-            with self.lock:
-                self.idle += 1
-
-
-finisher = Finisher()
 
 
 class Message(dist._Work):
