@@ -65,7 +65,9 @@ SIM_OBJ  := $(SIM_SRC:%.c=$(BUILD)/obj/%.o)
 SHIM_OBJ := $(SHIM_SRC:%.c=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/obj/%.o)
 VERB_OBJ := $(VERB_SRC:%.c=$(BUILD)/obj/%.o)
-PROGRAMS := $(addprefix $(BUILD)/libexec/,$(addprefix sparseshim-,$(BINARY_VERBS) $(PYTHON_VERBS)) $(PYTHON_MODULES))
+# What redirects torch.distributed; `sparseshim run` puts this folder into PYTHONPATH.
+TORCH_FILES := $(patsubst shim/torch/%,%,$(sort $(wildcard shim/torch/*.py shim/torch/*/*.py)))
+PROGRAMS := $(TORCH_FILES:%=$(BUILD)/libexec/python/%) $(addprefix $(BUILD)/libexec/,$(addprefix sparseshim-,$(BINARY_VERBS) $(PYTHON_VERBS)) $(PYTHON_MODULES))
 
 # all is the first target, wherever included files define others.
 .DEFAULT_GOAL := all
@@ -73,7 +75,7 @@ include gpu/gpu.mk
 include tests/tests.mk
 
 .PHONY: all tests apps deps check quick check-more asan tsan gpu-check gpu-bench bench demo trainings \
-        lint format man install uninstall deb clean help
+        lint format man install uninstall deb wheel clean help
 .DELETE_ON_ERROR:
 
 # What config/where.c is compiled with. Build directory: SYSCONFDIR as it is when that is compiled.
@@ -174,6 +176,10 @@ $(PYTHON_MODULES:%=$(BUILD)/libexec/%): $(BUILD)/libexec/%: shim/cli/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 
+$(TORCH_FILES:%=$(BUILD)/libexec/python/%): $(BUILD)/libexec/python/%: shim/torch/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
 # Tried out where they have changed since.
 $(CLI_OBJ): | $(BUILD)/cli-libs
 $(BUILD)/cli-libs: FORCE
@@ -206,7 +212,7 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 
 FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] gpu/*.[ch] gpu/*/*.[ch] gpu/*/*.cu tests/*/*.[ch] tests/*/*/*.[ch] tests/gpu/*.cpp)
 SCRIPTS := $(shell grep -d skip -lE '^\#!.*(ba)?sh' scripts/* tests/t/* tests/aarch64/* .ci/run 2>/dev/null) config/completion.bash
-PYTHON  := $(shell grep -d skip -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py)
+PYTHON  := $(shell grep -d skip -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py shim/torch/*.py shim/torch/*/*.py)
 
 lint: all ## format, layers, prose, MPI headers; linters of C and scripts
 	@scripts/install-deps build lint

@@ -61,6 +61,7 @@ struct cfg_options {
     bool strict;
     const char *programs; /* patterns, "" = all */
     bool reproducible;
+    bool torch; /* of `sparseshim run` alone */
 };
 
 /* Returns true if the gradients that REGISTER names are lossy. */

@@ -73,6 +73,7 @@ INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib))
     $(foreach verb,$(BINARY_VERBS),$(STRIPPED)/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
     $(foreach verb,$(PYTHON_VERBS),$(BUILD)/install/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
     $(foreach file,$(PYTHON_MODULES),shim/cli/$(file):$(LIBEXECDIR)/sparseshim/$(file)) \
+    $(foreach file,$(TORCH_FILES),shim/torch/$(file):$(LIBEXECDIR)/sparseshim/python/$(file)) \
     $(if $(shell command -v $(MPICC) 2>/dev/null),$(STRIPPED)/bench_allreduce:$(INSTALLED_BENCH)) \
     shim/sparseshim.h:$(INCLUDEDIR)/sparseshim.h \
     $(BUILD)/install/sparseshim.pc:$(PKGCONFIGDIR)/sparseshim.pc \
@@ -109,12 +110,13 @@ install: $(foreach pair,$(INSTALLED),$(call pair_source,$(pair))) $(if $(NVCC),,
 uninstall: ## remove what install put there
 	$(REMOVE_DEBUG)
 	rm -f $(addprefix $(DESTDIR),$(TARGETS))
+	rm -rf $(addsuffix __pycache__,$(addprefix $(DESTDIR)$(LIBEXECDIR)/sparseshim/python/,$(sort $(dir $(TORCH_FILES)))))
 	@for source in $(PROFILES); do target=$(DESTDIR)$(PROFILEDIR)/$${source##*/}; rm -f $$target.new; \
 	    if cmp -s $$source $$target; then rm $$target; elif [ -e $$target ]; then echo "$$target was changed and stays"; fi; done
 	$(if $(filter /usr /usr/local,$(PREFIX)),,@[ ! -d $(DESTDIR)$(PREFIX) ] || { cd $(DESTDIR)$(PREFIX) && rmdir -p \
 	    $(sort $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(dir $(TARGETS)) $(PROFILEDIR)))) 2>/dev/null || :; \
 	    rmdir $(DESTDIR)$(PREFIX) 2>/dev/null || :; })
-	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR)/examples $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim $(LIBEXECDIR)/sparseshim) 2>/dev/null || :
+	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR)/examples $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim $(LIBEXECDIR)/sparseshim/python/sparseshim_torch $(LIBEXECDIR)/sparseshim/python $(LIBEXECDIR)/sparseshim) 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 # ---- packages ----
@@ -126,3 +128,10 @@ deb: ## a Debian package in $(BUILD)
 	@umask 022; $(MAKE) --no-print-directory install DESTDIR=$(DEB_TREE) PREFIX=/usr SYSCONFDIR=/etc \
 	    LIBDIR=/usr/lib/$(shell $(CC) -print-multiarch)
 	@scripts/package-deb $(DEB_TREE) $(VERSION) '$(MAINTAINER)' $(BUILD)/sparseshim_$(VERSION)-1_$$(dpkg --print-architecture).deb
+
+# PREFIX is any: an installed tree finds its files from where it lies. bench_allreduce belongs to one MPI library.
+WHEEL_TREE = $(abspath $(BUILD))/wheel
+wheel: ## a Python wheel in $(BUILD)
+	@rm -rf $(WHEEL_TREE) $(BUILD)/sparseshim-*.whl
+	@umask 022; $(MAKE) --no-print-directory install DESTDIR=$(WHEEL_TREE)/ PREFIX=/usr MPICC=none
+	@scripts/package-wheel $(WHEEL_TREE)/usr $(VERSION) $(MACHINE) '$(WHATIS)' $(BUILD)

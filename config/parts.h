@@ -33,7 +33,7 @@ struct cfg_option {
     bool expert;   /* for experts; else for users */
 };
 
-enum { CFG_ROWS = 29 };
+enum { CFG_ROWS = 30 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Returns the row of CONFIG. */

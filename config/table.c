@@ -183,6 +183,12 @@ const struct cfg_option cfg_table[] = {
      "(mode 0600, up to 256 MiB). The library makes the directory if the one above it is "
      "there. sparseshim report --trace merges the ranks.",
      FIELD(trace), false, EXPERT},
+    {"TORCH", CFG_BOOL, "on", "on, off",
+     "on: sparseshim run lets torch.distributed of Python programs run over MPI, by mpi4py, if "
+     "they "
+     "ask for gloo, nccl or mpi and MPI started several ranks. off: gloo and nccl make no MPI "
+     "call.",
+     FIELD(torch), false, USER},
     {"STRICT", CFG_BOOL, "off", "on, off",
      "on: a setting that is not valid is an MPI error at the first call that could be served: "
      "a bad value or rule, an option that is gone, an option that takes its default for lack of "

@@ -75,6 +75,7 @@ struct sparseshim_stats {
 #endif
 
 extern int sparseshim_1_register(const void *, uint64_t, double) SPARSESHIM_WEAK;
+extern int sparseshim_1_identify(const void *, uint64_t, uint32_t) SPARSESHIM_WEAK;
 extern int sparseshim_1_unregister(const void *) SPARSESHIM_WEAK;
 extern int sparseshim_1_set_density(const void *, double) SPARSESHIM_WEAK;
 extern int sparseshim_1_tensors(const void *) SPARSESHIM_WEAK;
@@ -92,6 +93,17 @@ extern int sparseshim_1_read_residual(const void *, int, void *, uint64_t) SPARS
 static inline int sparseshim_register(const void *buffer, uint64_t count, double density)
 {
     return sparseshim_1_register ? sparseshim_1_register(buffer, count, density)
+                                 : (int)SPARSESHIM_NOT_LOADED;
+}
+
+/* Tells which tensor the calls on a receive buffer of `count` elements are: one that is the same on
+ * all ranks and in all steps. A rule of REGISTER, such as ddp, says whether they are lossy; it
+ * needs no calls=N. position: from 1 to 2^28 - 1, equal on all ranks; each tensor of a communicator
+ * has its own. A buffer that is freed has to be unregistered before: its residual is freed, too.
+ * BAD_ARGUMENT: buffer NULL, count 0, or another position. */
+static inline int sparseshim_identify(const void *buffer, uint64_t count, uint32_t position)
+{
+    return sparseshim_1_identify ? sparseshim_1_identify(buffer, count, position)
                                  : (int)SPARSESHIM_NOT_LOADED;
 }
 

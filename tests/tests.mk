@@ -229,9 +229,11 @@ LONG_T := harmless gradients device train_fmnist device_programs trace interpose
           device_nonblocking cli install reports
 # What an installation on a cluster takes, tested by the part cluster.
 CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t slurm.t deb.t spack.t))
+# Stock scripts with PyTorch of PyPI, tested by the part torch.
+TORCH_T := tests/t/torch_apps.t
 check.mpi: tests
 	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(LONG_T:%=tests/t/%.t) \
-	    $(filter-out $(CLUSTER_T) $(LONG_T:%=tests/t/%.t),$(shell ls -r tests/t/*.t))
+	    $(filter-out $(CLUSTER_T) $(TORCH_T) $(LONG_T:%=tests/t/%.t),$(shell ls -r tests/t/*.t))
 
 # Over the kept corpus.
 run_fuzz = for f in $(FUZZ); do name=$${f\#\#*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; echo "fuzz $$name"; begin=$$(date +%s); \
@@ -241,7 +243,7 @@ check.fuzz: $(FUZZ)
 
 # ---- check-more: what is slow, or needs something installed ----
 
-MORE_PARTS := cluster frameworks abi mpich hazards emulated node aarch64 fuzz campaign
+MORE_PARTS := cluster frameworks torch abi mpich hazards emulated node aarch64 fuzz campaign
 check-more: ## what is slow or needs more installed; PART="abi node": some
 	$(call known_parts,$(MORE_PARTS))
 	@failed= said=; for part in $(or $(PART),$(MORE_PARTS)); do begin=$$(date +%s); echo "== $$part"; \
@@ -261,7 +263,11 @@ more.cluster: tests
 more.frameworks: tests
 	@scripts/install-deps build tests frameworks
 	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t tests/t/train_gpt.t \
-	    tests/t/recipes.t
+	    tests/t/recipes.t tests/t/torch.t
+
+# The wheel in an environment of its own, and stock scripts; 8 GB are installed.
+more.torch: tests
+	@BUILD=$(BUILD) prove --timer --failures --comments $(TORCH_T)
 
 # Part of the MPI tests under the standard ABI, MPICH 5 and 3, Open MPI 4.1 and 5, from PyPI.
 # Files that hold under every MPI library; tests/t/other_mpi names what is left out. Libraries with the
@@ -354,7 +360,7 @@ trainings: ## four trainings, dense and top-k, with plots; hours; ARGS=--help
 	@BUILD=$(BUILD) scripts/trainings $(ARGS)
 
 # All but merging and quorum run on the virtual cluster, as root. Each script says what it measures.
-BENCH_PARTS := exact node topk nonblocking merging quorum
+BENCH_PARTS := exact node topk nonblocking merging quorum torch
 bench: ## build the benchmarks; PART="exact topk" runs some of them
 	$(call known_parts,$(BENCH_PARTS))
 	$(if $(filter-out merging quorum,$(PART)),@scripts/install-deps build demo bench)

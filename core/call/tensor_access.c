@@ -71,6 +71,10 @@ int ss_tensor_ask(struct ss_tensor *t, void *ctx)
 int ss_tensor_withdraw(struct ss_tensor *t, void *ctx)
 {
     (void)ctx;
+    if (t->identified) {
+        ss_residual_drop(t);
+        return SS_OK;
+    }
     t->asked = t->rule != NULL;
     t->density = 0;
     t->withdrawn = t->has_rounds && t->state != SS_TENSOR_EXACT;

@@ -21,7 +21,8 @@ int ss_comm_tensor(struct ss_comm *comm, const void *buffer, size_t i, ss_tensor
 
 /* Visits, ctx unused (NULL) unless said. ask: the buffer has been entered in the registry; a tensor
  * that is exact or watched becomes a candidate as under a REGISTER rule, a registered one takes the
- * density. withdraw: exact from now on. These and set_density return SS_OK. The others return
+ * density. withdraw: exact from now on. These and set_density return SS_OK. Of an identified
+ * tensor, withdraw frees the residual; a call with its position begins a new one. The others return
  * SS_ACCESS_NO_RESIDUAL where there is none. drop: of a registered tensor, becomes zero. scale: ctx
  * is a double. */
 int ss_tensor_ask(struct ss_tensor *t, void *ctx);

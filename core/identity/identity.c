@@ -4,10 +4,11 @@
 #include <stdlib.h>
 
 enum {
-    NAMED = 0x40000000,    /* rule codes of registered buffers begin here, */
-    EXCLUDED = 0x20000000, /* and so much higher where EXCLUDE takes the call */
-    BUFFERS = 256,         /* receive buffers of a rule without calls=N */
-    MOST_COMPARED = 1024,  /* a larger N is counted alone: buffers do not correct it */
+    NAMED = 0x40000000,      /* rule codes of registered buffers begin here, */
+    IDENTIFIED = 0x10000000, /* those of identified buffers so much higher, */
+    EXCLUDED = 0x20000000,   /* and so much higher where EXCLUDE takes the call */
+    BUFFERS = 256,           /* receive buffers of a rule without calls=N */
+    MOST_COMPARED = 1024,    /* a larger N is counted alone: buffers do not correct it */
     SETTLED = 16,
     CERTAIN = 8 /* calls, as few buffers come in the same order by chance */
 };
@@ -179,12 +180,16 @@ void ss_lane_rules_free(struct ss_lane_rules *lane)
     }
 }
 
-/* Returns the rule of the lane for a registered buffer, or else for a rule, made when new; NULL if
- * memory is short. Ranks may register their buffers in any order: their rule codes count first
- * uses. */
-static struct ss_lane_rule *lane_rule_of(struct ss_lane_rules *lane, uint32_t buffer, uint32_t rule)
+/* Returns the rule of the lane for a registered or identified buffer, or else for a rule, made when
+ * new; NULL if memory is short. Ranks may register their buffers in any order: their rule codes
+ * count first uses. */
+static struct ss_lane_rule *lane_rule_of(struct ss_lane_rules *lane,
+                                         const struct ss_identity_call *call, bool named)
 {
-    const uint32_t key = buffer > 0 ? NAMED + buffer : rule;
+    const uint32_t position = call->identified ? NAMED + IDENTIFIED + call->buffer : 0;
+    const uint32_t key = !named         ? call->rule.number
+                         : position > 0 ? position
+                                        : NAMED + call->buffer;
     struct ss_lane_rule *s = lane->first;
 
     while (s && s->key != key)
@@ -192,7 +197,7 @@ static struct ss_lane_rule *lane_rule_of(struct ss_lane_rules *lane, uint32_t bu
     if (s || !(s = calloc(1, sizeof *s)))
         return s;
     s->key = key;
-    s->rule_code = buffer > 0 ? NAMED + ++lane->buffers : key;
+    s->rule_code = named && position == 0 ? NAMED + ++lane->buffers : key;
     s->next = lane->first;
     lane->first = s;
     return s;
@@ -212,7 +217,7 @@ bool ss_identity_find(struct ss_identity *identity, struct ss_lane_rules *lane,
 {
     const struct ss_call_rule *rule = &call->rule;
     const bool named = call->buffer > 0 && !identity->by_rule, excluded = named && rule->excluded;
-    struct ss_lane_rule *s = lane_rule_of(lane, named ? call->buffer : 0, rule->number);
+    struct ss_lane_rule *s = lane_rule_of(lane, call, named);
     bool good = true;
 
     if (!s)

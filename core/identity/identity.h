@@ -7,7 +7,8 @@
  *
  *  - With calls=N the position is the number of the call modulo N.
  *  - Without it each receive buffer is a position that comes once in each step.
- * If neither shows the position, the call is exact. */
+ * A buffer that the program has identified, with a position, is a tensor by that alone.
+ * If nothing shows the position, the call is exact. */
 #ifndef CORE_IDENTITY_IDENTITY_H
 #define CORE_IDENTITY_IDENTITY_H
 
@@ -41,7 +42,8 @@ struct ss_call_rule {
 /* A call as identity sees it. */
 struct ss_identity_call {
     struct ss_call_rule rule;
-    uint32_t buffer;     /* number of the buffer that the program has registered, from 1; 0: none */
+    uint32_t buffer; /* number of the buffer that the program has registered, from 1; 0: none */
+    bool identified; /* `buffer` is the position that the program has given, equal on all ranks */
     const void *address; /* receive buffer */
     const void *from;    /* send buffer, the receive buffer if in place */
 };

@@ -34,7 +34,13 @@ enum {
  * MODULE+OFFSET, its function and a hash of it and its callers, a line each; a call without and
  * with a sample. */
 enum ss_learn_kind { SS_LEARN_TEXT = 1, SS_LEARN_SITE, SS_LEARN_CALL, SS_LEARN_SAMPLED };
-enum { SS_LEARN_NONBLOCKING = 1, SS_LEARN_IN_PLACE = 2, SS_LEARN_NOT_FINITE = 4 };
+/* identified: the program has identified the receive buffer */
+enum {
+    SS_LEARN_NONBLOCKING = 1,
+    SS_LEARN_IN_PLACE = 2,
+    SS_LEARN_NOT_FINITE = 4,
+    SS_LEARN_IDENTIFIED = 8
+};
 
 /* The head of each record, in the byte order of the machine; a record has no padding. Its text
  * follows the head of an SS_LEARN_TEXT or SS_LEARN_SITE. */

@@ -1,11 +1,13 @@
 /* Implements the simulator: messages between links, receives in order of posting, and the choice of
  * the rank to step. */
-#include "core/sim/sim_impl.h"
+#include "core/sim/sim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "core/sim/sim_impl.h"
 
 static uint64_t next_random(uint64_t *state)
 {

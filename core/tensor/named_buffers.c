@@ -98,7 +98,7 @@ bool ss_registry_find(struct ss_registry *registry, const void *buffer, uint64_t
         return false;
     pthread_mutex_lock(&registry->lock);
     e = lookup(registry, buffer, count);
-    if (e && e->withdrawn)
+    if (e && (e->withdrawn || e->position > 0))
         e = NULL;
     if (e)
         *density = e->density;
@@ -106,17 +106,23 @@ bool ss_registry_find(struct ss_registry *registry, const void *buffer, uint64_t
     return e != NULL;
 }
 
-uint32_t ss_registry_number(struct ss_registry *registry, const void *buffer, uint64_t count)
+uint32_t ss_registry_number(struct ss_registry *registry, const void *buffer, uint64_t count,
+                            bool *identified)
 {
     const struct ss_registered *e;
     uint32_t number = 0;
 
+    *identified = false;
     if (!registry)
         return 0;
     pthread_mutex_lock(&registry->lock);
     e = lookup(registry, buffer, count);
-    if (e)
+    if (e && e->position == 0) {
         number = (uint32_t)(e - registry->list) + 1;
+    } else if (e && !e->withdrawn) {
+        number = e->position;
+        *identified = true;
+    }
     pthread_mutex_unlock(&registry->lock);
     return number;
 }

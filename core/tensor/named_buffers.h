@@ -1,5 +1,5 @@
-/* Buffers that the application has registered for top-k itself (shim/sparseshim.h). A process has
- * one table; its functions may be called from several threads. */
+/* Buffers that the application has registered for top-k, or identified, itself (shim/sparseshim.h).
+ * A process has one table; its functions may be called from several threads. */
 #ifndef CORE_TENSOR_NAMED_BUFFERS_H
 #define CORE_TENSOR_NAMED_BUFFERS_H
 
@@ -12,7 +12,8 @@ struct ss_registered {
     const void *buffer; /* receive buffer */
     uint64_t count;     /* elements */
     double density;     /* 0: the rule's or the job's */
-    bool withdrawn;     /* unregistered; the address still identifies the tensor */
+    uint32_t position;  /* identified: equal on all ranks, from 1; 0: registered */
+    bool withdrawn;     /* unregistered; the address still names a registered tensor */
 };
 
 /* Zero-initialise and call ss_registry_init. Only core/tensor/named_buffers.c touches members. */
@@ -36,8 +37,10 @@ size_t ss_registry_remove(struct ss_registry *registry, const void *buffer);
 size_t ss_registry_set_density(struct ss_registry *registry, const void *buffer, double density);
 
 /* Returns the number of the entry, from 1, withdrawn entries included; 0 if there is none or
- * registry is NULL. */
-uint32_t ss_registry_number(struct ss_registry *registry, const void *buffer, uint64_t count);
+ * registry is NULL. For an identified buffer, which must not be withdrawn, returns its position and
+ * sets *identified. */
+uint32_t ss_registry_number(struct ss_registry *registry, const void *buffer, uint64_t count,
+                            bool *identified);
 
 /* Returns true and sets *density if the buffer is registered; false also if registry is NULL. */
 bool ss_registry_find(struct ss_registry *registry, const void *buffer, uint64_t count,

@@ -66,10 +66,9 @@ static void admit(struct ss_tensor *t)
     }
 }
 
-struct ss_call_rule ss_tensors_rule(const struct ss_tensors *ts, const struct ss_tensor_call *call)
+struct ss_call_rule ss_tensors_rule(const struct ss_tensors *ts, const struct ss_tensor_call *call,
+                                    const struct ss_rule_subject *subject)
 {
-    const struct ss_rule_subject by_count = {.count = call->n, .type = call->type};
-    const struct ss_rule_subject *subject = call->subject ? call->subject : &by_count;
     const struct ss_rule *rule;
     struct ss_call_rule of = {.excluded = ss_rules_match(ts->settings->exclude, subject) != NULL};
 
@@ -85,10 +84,7 @@ struct ss_call_rule ss_tensors_rule(const struct ss_tensors *ts, const struct ss
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject)
 {
     const struct ss_tensor_settings *set = t->set->settings;
-    const struct ss_rule_subject by_count = {.count = t->n, .type = t->type};
 
-    if (!subject)
-        subject = &by_count;
     t->rule = ss_rules_match(set->include, subject);
     t->excluded = ss_rules_match(set->exclude, subject) != NULL;
     if (ss_type_is_float(t->type) && t->op == SS_SUM) {
@@ -153,6 +149,10 @@ void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size)
 
     if (apart)
         ss_rule_pattern(site, sizeof site, t->site_name, sizeof t->site_name);
+    if (t->identified) {
+        snprintf(text, size, "ddp");
+        return;
+    }
     snprintf(text, size, "count=%llu%s%s%s", (unsigned long long)t->n,
              t->type == SS_F64 ? ",type=double" : "", apart ? ",site=" : "", site);
 }

@@ -176,6 +176,10 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
 
     if (is(s, "*"))
         return;
+    if (is(s, "ddp")) {
+        r->identified = true;
+        return;
+    }
     if (is(s, "auto") && p->with_settings) {
         complain(p, s.at,
                  "there is no rule auto: 'sparseshim learn' finds the gradients of a program and "
@@ -199,7 +203,7 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
                      "any text and any character");
     } else {
         complain(p, s.at,
-                 "'%.*s' is no condition: allowed are *, count=LO:HI, count=N, type=float, "
+                 "'%.*s' is no condition: allowed are *, ddp, count=LO:HI, count=N, type=float, "
                  "type=double, comm=NAME and site=SYMBOL or MODULE+OFFSET, joined by ','",
                  shown(s), s.at);
     }

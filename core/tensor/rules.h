@@ -2,14 +2,16 @@
  *
  *     text       = rule { separator rule }          separator: ';' or white space, any number
  *     rule       = condition { ',' condition } { ':' setting }
- *     condition  = '*' | count=N | count=[LO]:[HI] | type=float | type=double
+ *     condition  = '*' | ddp | count=N | count=[LO]:[HI] | type=float | type=double
  *                | comm=PATTERN | site=PATTERN
  *     setting    = density=D | k=K/B | algorithm=NAME | keep=first:N | keep=last:N | calls=N
  *                | node
  *
- * All conditions of a rule must hold; LO and HI are included; '*' holds always. In a PATTERN '*'
- * stands for any text and '?' for any one character. Write '?' for a separator, a ',' or a ':'
- * before a letter in a name. Keys and words are lower case. The first rule that matches wins.
+ * All conditions of a rule must hold; LO and HI are included; '*' holds always, 'ddp' for buffers
+ * that the program has identified (shim/sparseshim.h), as shim/torch does with those of DDP. In a
+ * PATTERN '*' stands for any text and '?' for any one character. Write '?' for a separator, a ','
+ * or a ':' before a letter in a name. Keys and words are lower case. The first rule that matches
+ * wins.
  */
 #ifndef CORE_TENSOR_RULES_H
 #define CORE_TENSOR_RULES_H
@@ -25,6 +27,7 @@ struct ss_rule {
     const char *text; /* as written, without separators */
     uint64_t count_low;
     uint64_t count_high;
+    bool identified; /* has `ddp` */
     bool has_type;
     enum ss_type type;
     const char *comm; /* pattern, NULL = any */
@@ -53,6 +56,7 @@ struct ss_rule_subject {
     const char *comm;   /* name of the communicator */
     const char *site;   /* MODULE+OFFSET of the call site, "" = unknown */
     const char *symbol; /* its function, "" = unknown; site=PATTERN may match either */
+    bool identified;    /* the program has identified its buffer */
 };
 
 /* Reads `text` into *rules, which the caller owns. NULL and "" give no rules: *rules = NULL.

@@ -42,6 +42,7 @@ static bool site_matches(const struct ss_rule *r, const struct ss_rule_subject *
 static unsigned misses(const struct ss_rule *r, const struct ss_rule_subject *s)
 {
     return (unsigned)(s->count < r->count_low || s->count > r->count_high) +
+           (unsigned)(r->identified && !s->identified) +
            (unsigned)(r->has_type && s->type != r->type) +
            (unsigned)(r->comm && !text_matches(r->comm, s->comm)) + (unsigned)!site_matches(r, s);
 }

@@ -165,10 +165,9 @@ bool ss_tensor_lane_interest(const struct ss_tensor *t)
 /* ---- find ---- */
 
 static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call *call,
-                              const struct ss_tensor *key)
+                              const struct ss_rule_subject *subject, const struct ss_tensor *key)
 {
     struct ss_tensor *t;
-    const struct ss_rule_subject *subject = call->subject;
 
     if (ts->count >= MOST_TENSORS)
         remove_oldest(ts);
@@ -182,9 +181,9 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     t->op = call->op;
     t->n = call->n;
     t->buffer = call->address;
-    if (subject && subject->site)
+    if (subject->site)
         snprintf(t->site_name, sizeof t->site_name, "%s", subject->site);
-    if (subject && subject->symbol)
+    if (subject->symbol)
         snprintf(t->symbol, sizeof t->symbol, "%s", subject->symbol);
     insert(t);
     ss_tensor_admit(t, subject);
@@ -239,11 +238,13 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
 }
 
 static bool identify(struct ss_tensors *ts, const struct ss_tensor_call *call,
+                     const struct ss_rule_subject *subject, uint32_t buffer,
                      struct ss_call_identity *where)
 {
     const struct ss_identity_call seen = {
-        .rule = ss_tensors_rule(ts, call),
-        .buffer = ss_registry_number(ts->settings->registry, call->address, call->n),
+        .rule = ss_tensors_rule(ts, call, subject),
+        .buffer = buffer,
+        .identified = subject->identified,
         .address = call->address,
         .from = call->from,
     };
@@ -264,15 +265,20 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
                               struct ss_tensor_found *found)
 {
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
+    const struct ss_rule_subject by_count = {.count = call->n, .type = call->type};
+    struct ss_rule_subject subject = call->subject ? *call->subject : by_count;
+    const uint32_t buffer =
+        ss_registry_number(ts->settings->registry, call->address, call->n, &subject.identified);
 
     found->number = ++ts->calls;
-    if (!lane || !identify(ts, call, &found->where))
+    if (!lane || !identify(ts, call, &subject, buffer, &found->where))
         return NULL;
     lane->calls++;
     struct ss_tensor key = {.lane = call->lane, .rule_code = rule_code_of(call, &found->where)};
     key.ordinal = found->where.known ? found->where.ordinal : 0;
     struct ss_tensor *t = look_up(ts, &key);
-    if (!t && !(t = make(ts, call, &key)))
+    key.identified = subject.identified;
+    if (!t && !(t = make(ts, call, &subject, &key)))
         return NULL;
     t->last_on_lane = lane->calls;
     return t;

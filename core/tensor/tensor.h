@@ -115,6 +115,7 @@ struct ss_tensor {
     uint32_t ordinal;
     uint32_t rule_code;  /* of its rule or registered buffer (core/identity/identity.h), or of its
                             call site if no rule takes it */
+    bool identified;     /* by the program, with a position */
     bool known;          /* its last call is known to be its own, so that it may be lossy */
     const void *buffer;  /* receive buffer of its last call */
     char site_name[128]; /* MODULE+OFFSET, "" = unknown */
@@ -184,7 +185,7 @@ struct ss_tensor_call {
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
-    const struct ss_rule_subject *subject; /* NULL: by count and type alone */
+    const struct ss_rule_subject *subject; /* `identified` apart; NULL: by count and type alone */
     struct ss_residual_range slices; /* if the residual can be the host's: the elements of this
                               rank; by_host: it is, whatever the rule says */
     bool has_slices;
@@ -239,8 +240,8 @@ void ss_tensor_begin(struct ss_tensor *t);
 void ss_tensor_end(struct ss_tensor *t);
 
 enum { SS_TENSOR_RULE = 192 }; /* bytes of a rule below */
-/* Writes a rule that takes the tensor: its count, and its call site if tensors of its lane have
- * several. */
+/* Writes a rule that takes the tensor: ddp if the program has identified it, else its count, and
+ * its call site if tensors of its lane have several. */
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 /* Writes the rule that would register an exact tensor, "" if no rule can. */
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);

@@ -31,7 +31,8 @@ struct ss_tensors {
 };
 
 /* core/tensor/registration.c. Returns the rule of REGISTER for a call. */
-struct ss_call_rule ss_tensors_rule(const struct ss_tensors *ts, const struct ss_tensor_call *call);
+struct ss_call_rule ss_tensors_rule(const struct ss_tensors *ts, const struct ss_tensor_call *call,
+                                    const struct ss_rule_subject *subject);
 /* Makes a new tensor a candidate or exact, by REGISTER, EXCLUDE and the application. */
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
 /* Registers a candidate that a rule or the application names: a call is known to be its own. */

@@ -284,22 +284,9 @@ static bool defines_reduction_itself(struct check *c)
                    "%s has an MPI_Allreduce of its own, which comes before every preload", c->path);
 }
 
-static bool communicates_without_mpi(struct check *c)
-{
-    return imports_no_mpi(&c->imports) &&
-           verdict(
-               c, "sum the gradients by mpi4py, or use the backend mpi: see sparseshim(7), PyTorch",
-               "%s imports torch.distributed, whose backends gloo and nccl make no MPI call",
-               c->asked);
-}
-
 static bool loads_mpi_at_run_time(struct check *c)
 {
     static const char from[] = "from Open MPI 4 or 5, or from the MPICH ABI family";
-    const char *package = c->imports.mpi4py    ? "mpi4py"
-                          : c->imports.horovod ? "horovod"
-                          : c->imports.torch   ? "torch.distributed"
-                                               : NULL;
     char advice[PATH_MAX + 128];
 
     if (!c->script.python || c->caller != NOBODY)
@@ -307,11 +294,15 @@ static bool loads_mpi_at_run_time(struct check *c)
     c->seen = true;
     snprintf(advice, sizeof advice, "mpirun -n 8 sparseshim run %s%s%s",
              c->script.bare ? "python3 " : "", c->asked, c->script.source ? "" : " SCRIPT");
-    if (package != NULL && !c->imports.mpi4py)
-        return verdict(c, advice, "if its %s is built for MPI (see sparseshim(7), %s), %s", package,
-                       c->imports.horovod ? "Horovod" : "PyTorch", from);
-    if (package == NULL && !c->script.bare && !imports_has_mpi4py(c->path))
+    if (c->imports.horovod && !c->imports.mpi4py)
+        return verdict(c, advice,
+                       "if its horovod is built for MPI (see sparseshim(7), Horovod), %s", from);
+    if (!c->imports.mpi4py && !c->script.bare && !imports_has_mpi4py(c->path))
         snprintf(advice, sizeof advice, "install mpi4py");
+    if (c->imports.torch && !c->imports.mpi4py)
+        return verdict(c, advice,
+                       "its torch.distributed runs over mpi4py (see sparseshim(7), PyTorch), %s",
+                       from);
     return verdict(c, advice, "if MPI comes in at run time (mpi4py), %s", from);
 }
 
@@ -524,7 +515,6 @@ static rule *const rules[] = {
     is_privileged,
     lacks_libraries,
     defines_reduction_itself,
-    communicates_without_mpi,
     loads_mpi_at_run_time,
     uses_no_mpi,
     has_other_mpi,

@@ -31,8 +31,8 @@ int cli_become_program(const char *verb, int argc, char **argv);
  * one belongs to it; the one beside it; or the name by which Debian has it. */
 void cli_mpirun_of(const char *library, const char *debian, char command[PATH_MAX]);
 
-/* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on LD_PRELOAD and all
- * SPARSESHIM_ variables of the environment; NULL without memory. */
+/* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on LD_PRELOAD, PYTHONPATH
+ * and all SPARSESHIM_ variables of the environment; NULL without memory. */
 char **cli_launcher_exports(char **argv);
 /* Frees a copy. */
 void cli_launcher_free(char **command, char **argv);

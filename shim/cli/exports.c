@@ -78,6 +78,7 @@ static size_t add_exports(char **words, char *const *argv)
         size_t length = strcspn(*variable, "=");
 
         if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 &&
+            strncmp(*variable, "PYTHONPATH=", 11) != 0 &&
             (strncmp(*variable, "SPARSESHIM_", 11) != 0 || exports(argv, *variable, length)))
             continue;
         words[n++] = option;

@@ -59,8 +59,6 @@ static void take_line(struct imports *found, const char *script, char *line, boo
     found->torch = found->torch || strstr(line, TORCH) != NULL ||
                    strstr(line, "DistributedDataParallel") != NULL ||
                    (begins(line, from) && strstr(line, " distributed") != NULL);
-    found->mpi_backend =
-        found->mpi_backend || strstr(line, "\"mpi\"") != NULL || strstr(line, "'mpi'") != NULL;
     found->objects = found->objects || strstr(line, ".allreduce(") != NULL;
     if (begins(line, "from "))
         take_module(found, script, line + 5, follow);
@@ -93,11 +91,6 @@ struct imports imports_of(const char *script)
 
     scan(&found, script, true);
     return found;
-}
-
-bool imports_no_mpi(const struct imports *imports)
-{
-    return imports->torch && !imports->mpi4py && !imports->horovod && !imports->mpi_backend;
 }
 
 bool imports_has_mpi4py(const char *python)

@@ -6,17 +6,12 @@
 
 struct imports {
     bool mpi4py, horovod, torch; /* torch: torch.distributed, or DistributedDataParallel */
-    bool mpi_backend;            /* "mpi" stands as a text, as init_process_group takes it */
     bool objects;                /* a call of the name allreduce, which mpi4py does by pickling */
 };
 
 /* Returns the packages that the script imports itself, or by a module of its folder. Reads the text
  * line by line, and does not run it. */
 struct imports imports_of(const char *script);
-
-/* Returns true if the script communicates by PyTorch alone, whose backends gloo and nccl make no
- * MPI call. */
-bool imports_no_mpi(const struct imports *imports);
 
 /* Prints them, and a remark on calls that send objects. */
 void imports_print(const struct imports *i);

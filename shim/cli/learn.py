@@ -39,6 +39,7 @@ COMMAND = (Path(__file__).resolve().parent / "@COMMAND@").resolve()
 FIRST_LINE = "# Written by sparseshim learn"
 NOTHING, WRONG, FAILED, CANNOT_RUN, NOT_FOUND = 1, 2, 3, 126, 127
 LINE = 7500  # characters of REGISTER
+DDP = "ddp"  # the rule of all buckets that the program has identified
 SET_HERE = ("mode", "register", "report", "report-dir", "disable")
 IN_DOUBLE = "it is in double, as the sums of solvers are: take the '#' off if this is a training"
 # Characters; longer names were cut when they were recorded, or are cut before they are compared.
@@ -124,7 +125,7 @@ class Group:
         s = self.signature
         site = f" called from {s.site}" + (f" ({s.symbol})" if s.symbol else "") if s.site else ""
         step = f", {self.calls} per step by its {self.source}" if self.calls else ""
-        return f"{s.count} {s.type}{site}, {len(self.own)} calls{step}"
+        return f"{s.count} {s.type}{' in a bucket of DDP' * s.ddp}{site}, {len(self.own)} calls{step}"
 
 
 def judged(joined, names=None):
@@ -168,7 +169,7 @@ def rules_of_count(groups):
     rules, refused = {}, True
     while refused:
         rules, refused = {}, False
-        for group in [group for group in groups if group.kind == judge.GRADIENT]:
+        for group in [group for group in groups if group.kind == judge.GRADIENT and not group.signature.ddp]:
             conditions = next((c for c in group.conditions() if fits(group, c, groups)), None)
             if conditions is None:
                 group.kind, refused = judge.REFUSED, True
@@ -181,7 +182,10 @@ def rules_of_count(groups):
 
 def rules_of(groups):
     """The rules that take the gradients and nothing else, by group."""
-    counts, rules = {}, {}
+    counts, rules, buckets = {}, {}, [group for group in groups if group.signature.ddp]
+    if not any(group.kind == judge.REFUSED for group in buckets):
+        for group in buckets:
+            group.kind, group.reason, rules[group] = judge.GRADIENT, "", DDP
     for group in groups:
         counts.setdefault(group.signature.count, []).append(group)
     for members in counts.values():
@@ -195,8 +199,8 @@ def shortened(rules, groups):
     plain, text = re.compile(r"count=(\d+)(:calls=\d+)?"), list(dict.fromkeys(rules.values()))
     if len("; ".join(text)) <= LINE:
         return text
-    short, last = [], None
-    for rule in sorted(text, key=lambda rule: int(re.match(r"count=(\d+)", rule)[1])):
+    short, last = [rule for rule in text if rule == DDP], None
+    for rule in sorted(set(text) - {DDP}, key=lambda rule: int(re.match(r"count=(\d+)", rule)[1])):
         match = plain.fullmatch(rule)
         if match and last and last[2] == match[2] and not any(
                 last[1] < group.signature.count <= int(match[1]) and rules.get(group) != rule for group in groups):
@@ -213,7 +217,9 @@ def shortened(rules, groups):
 def rest_of(groups):
     """Of each sum that stays exact: the reason, and the rule that would take it."""
     for group in groups:
-        if group.kind != judge.GRADIENT:
+        if group.kind != judge.GRADIENT and group.signature.ddp:
+            yield f"{group.text()}: {group.reason}", DDP
+        elif group.kind != judge.GRADIENT:
             own = [c for c in group.conditions() if "type" not in c]
             own = [c for c in own if "site" in c] or own
             alone = [c for c in own if not any(other is not group and other.obeys(c) for other in groups)]
@@ -259,7 +265,7 @@ def profile(ranks, groups, rules):
     if rules:
         lines += ["# A mean of noisy values that moves slowly looks the same: of an ensemble, of a Monte Carlo",
                   "# estimate, of particles. Put a '#' before its rule."]
-    if any(rule.find(":calls=") < 0 for rule in rules.values()):
+    if any(rule != DDP and rule.find(":calls=") < 0 for rule in rules.values()):
         lines += ["# The calls per step are not known where calls= is missing: such a rule takes effect if each",
                   "# layer has a receive buffer of its own; else add :calls=N."]
     text = shortened(rules, groups)
@@ -396,7 +402,7 @@ def conclude(job, out, command):
     if not groups:
         if not ranks:
             print("  no rank recorded a call: is it an MPI program with sums of at least MIN_COUNT floats or doubles, "
-                  f"and do its hosts see {job.directory}? PyTorch with gloo or nccl makes no MPI call: "
+                  f"and do its hosts see {job.directory}? PyTorch with gloo or nccl makes no MPI call without mpi4py: "
                   "see sparseshim(7), PyTorch", file=sys.stderr)
         return NOTHING
     return write(ranks, groups, rules, out, name_of(ranks))

@@ -10,7 +10,7 @@ CALL = struct.Struct("<QQQQIIIHH")
 SAMPLE = struct.Struct("<IIdd8Q")
 ENERGY = struct.Struct("<d")
 TEXT, SITE, SHORT, SAMPLED = 1, 2, 3, 4
-NOT_FINITE = 4
+NOT_FINITE, IDENTIFIED = 4, 8
 BLOCKS, GROUPS, SKETCH = 64, 64, 128
 UNIT, SHARE = 8192.0, 65535.0
 TYPES = ("float", "double")
@@ -46,6 +46,7 @@ class Signature(NamedTuple):
     site: str
     symbol: str
     callers: str  # a hash
+    ddp: bool = False  # a buffer that the program has identified
 
 
 def is_whole(kind, size):
@@ -85,7 +86,7 @@ class Rank:
         else:
             comm, count, recv, scalars, site, size, rank, type_, flags = CALL.unpack_from(self.data, at)
             sample = at + CALL.size if kind == SAMPLED else 0
-            key = (count, type_, *self.sites.get(site, NOWHERE))
+            key = (count, type_, *self.sites.get(site, NOWHERE), bool(flags & IDENTIFIED))
             self.calls.setdefault(comm, []).append((key, recv, scalars, size, rank, flags, sample))
             self.most[comm, key] = self.most.get((comm, key), 0) + 1
 
@@ -159,7 +160,7 @@ def join(ranks):
                 remarks.append("calls come in another order on another rank; those behind do not count")
                 break
             alike = all(record[0] == key for record in records)
-            place = key[2:] if alike else NOWHERE
+            place = key[2:] if alike else (*NOWHERE, key[5])
             signature = Signature(comm, key[0], TYPES[key[1]], *place)
             calls.append(Call(signature, number, records[0][2], tuple(r[1] for r in records), present, records))
         joined[comm] = calls

@@ -13,7 +13,6 @@
 #include "core/base/launcher.h"
 #include "core/tensor/rules.h"
 #include "shim/cli/binary.h"
-#include "shim/cli/imports.h"
 #include "shim/cli/script.h"
 
 struct running {
@@ -212,28 +211,52 @@ static bool takes_preload(const char *program)
     return takes;
 }
 
-/* Says once per job, if a report is asked for, that a Python script makes no MPI call. */
-static void tell_no_calls(char *const *argv)
+/* Returns true if the command starts Python, by itself or by a launcher: a word of it names Python
+ * or a Python source, or the program is a script of Python, such as accelerate. */
+static bool starts_python(char *const *argv)
 {
-    const char *report = getenv("SPARSESHIM_REPORT");
+    char path[PATH_MAX], interpreter[PATH_MAX];
 
-    if (report == NULL || *report == '\0' || strcmp(report, "off") == 0 || ss_launcher_rank() > 0 ||
-        cfg_disabled())
-        return;
-    for (; *argv != NULL; argv++) {
-        const char *end = strrchr(*argv, '.');
-        struct imports imports;
-        if (end == NULL || strcmp(end, ".py") != 0)
-            continue;
-        imports = imports_of(*argv);
-        if (imports_no_mpi(&imports))
-            fprintf(
-                stderr,
-                "sparseshim run: torch.distributed in %s makes no MPI call with gloo or nccl, and "
-                "without one there is no report; see sparseshim(7), PyTorch\n",
-                *argv);
-        return;
-    }
+    if (script_locate(argv[0], path) && script_interpreter(path, interpreter) &&
+        script_names_python(interpreter))
+        return true;
+    for (; *argv != NULL; argv++)
+        if (script_names_python(*argv))
+            return true;
+    return false;
+}
+
+/* Puts the folder whose sitecustomize.py redirects torch.distributed first into PYTHONPATH. */
+static int set_python_path(struct running *r)
+{
+    char folder[PATH_MAX];
+    const char *before = getenv("PYTHONPATH");
+    char *path = NULL;
+
+    if (!cfg_libexecdir(folder, sizeof folder))
+        return CLI_OK;
+    if (before == NULL)
+        before = "";
+    if (asprintf(&path, "%s/python%s%s", folder, before[0] != '\0' ? ":" : "", before) < 0)
+        return no_memory();
+    int status = put(r, "PYTHONPATH", path);
+    free(path);
+    return status;
+}
+
+/* Lets torch.distributed run over MPI (shim/torch), if TORCH and the other options allow it. */
+static int redirect_torch(struct running *r, char *const *argv)
+{
+    struct cfg *cfg;
+
+    if (cfg_disabled() || !starts_python(argv))
+        return CLI_OK;
+    cfg = cfg_load(); /* with the options of the command line */
+    if (cfg == NULL)
+        return no_memory();
+    int status = cfg_options(cfg)->torch ? set_python_path(r) : CLI_OK;
+    cfg_free(cfg);
+    return status;
 }
 
 /* Options of a launcher that was left out: "-n 4", "-np 4", "-n4". */
@@ -319,7 +342,7 @@ int cli_run(int argc, char **argv)
     if (status == CLI_OK && takes_preload(argv[first]))
         status = set_preload(&r);
     if (status == CLI_OK)
-        tell_no_calls(argv + first);
+        status = redirect_torch(&r, argv + first);
     char **command = status == CLI_OK ? cli_launcher_exports(argv + first) : NULL;
     if (command != NULL)
         status = r.dry ? show(&r, command) : cli_become("run", command);

@@ -76,6 +76,11 @@ static bool is_python_source(const char *path)
     return n > 3 && strcmp(path + n - 3, ".py") == 0;
 }
 
+bool script_names_python(const char *name)
+{
+    return names_python(name) || is_python_source(name);
+}
+
 const char *script_missing_word(const char *name)
 {
     char path[PATH_MAX], interpreter[PATH_MAX];

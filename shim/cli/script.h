@@ -16,6 +16,9 @@ bool script_locate(const char *name, char path[PATH_MAX]);
  * program. */
 bool script_interpreter(const char *script, char interpreter[PATH_MAX]);
 
+/* Returns true for a name of Python or of a Python source. */
+bool script_names_python(const char *name);
+
 #define SCRIPT_PYTHON "python3 "
 
 /* Returns the word that is missing before the name of a file that is there: SCRIPT_PYTHON if it is

@@ -1,6 +1,7 @@
 /* Implements shim/sparseshim.h in the library. */
 #include "core/tensor/residual.h"
 #include "shim/entry/calls.h"
+#include "shim/entry/learn.h"
 #include "shim/sparseshim.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 /* Declared weak by the header, which the definitions inherit; the linker uses them all the same. */
 EXPORT __typeof__(sparseshim_1_register) sparseshim_1_register;
+EXPORT __typeof__(sparseshim_1_identify) sparseshim_1_identify;
 EXPORT __typeof__(sparseshim_1_unregister) sparseshim_1_unregister;
 EXPORT __typeof__(sparseshim_1_set_density) sparseshim_1_set_density;
 EXPORT __typeof__(sparseshim_1_tensors) sparseshim_1_tensors;
@@ -148,12 +150,23 @@ int sparseshim_1_register(const void *buffer, uint64_t count, double density)
     return code_of(status);
 }
 
+int sparseshim_1_identify(const void *buffer, uint64_t count, uint32_t position)
+{
+    struct ss_registered entry = {.buffer = buffer, .count = count, .position = position};
+
+    if (!(is_active() && shim.settings.tensors.include) && !(shim_prepare() && shim_learns()))
+        return SPARSESHIM_NOT_ACTIVE;
+    if (!buffer || count == 0 || position == 0 || position >> 28 != 0)
+        return SPARSESHIM_BAD_ARGUMENT;
+    return code_of(ss_registry_add(&shim.registry, &entry));
+}
+
 int sparseshim_1_unregister(const void *buffer)
 {
     struct tour tour;
     size_t removed;
 
-    if (!is_active())
+    if (!is_active() && !(shim_prepare() && shim_learns()))
         return SPARSESHIM_NOT_ACTIVE;
     if (!buffer)
         return SPARSESHIM_BAD_ARGUMENT;

@@ -254,14 +254,17 @@ static void describe(struct ss_learn_record *r, const struct shim_call *call, co
                      enum ss_type type, bool nonblocking)
 {
     const bool in_place = shim_in_place(call);
+    bool identified;
     struct comm *c;
 
+    ss_registry_number(&shim.registry, recv, (uint64_t)call->count, &identified);
     *r = (struct ss_learn_record){.head = {SS_LEARN_SHORT, SS_LEARN_CALL},
                                   .count = (uint64_t)call->count,
                                   .recv = (uintptr_t)recv,
                                   .type = (uint16_t)type};
     r->flags =
-        (uint16_t)((nonblocking ? SS_LEARN_NONBLOCKING : 0) | (in_place ? SS_LEARN_IN_PLACE : 0));
+        (uint16_t)((nonblocking ? SS_LEARN_NONBLOCKING : 0) | (in_place ? SS_LEARN_IN_PLACE : 0) |
+                   (identified ? SS_LEARN_IDENTIFIED : 0));
     pthread_mutex_lock(&the.lock);
     c = row_of(call->comm);
     uint64_t number = c ? c->calls++ : 0;

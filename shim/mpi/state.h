@@ -24,10 +24,6 @@
  * plan differently. */
 enum { SHIM_PROTOCOL = 18 * 64 + SS_ALGORITHMS };
 
-#ifndef SPARSESHIM_VERSION
-#define SPARSESHIM_VERSION "0.1.0"
-#endif
-
 struct shim_staged;
 
 /* Nonblocking reductions that are checked for an operator of the program. */

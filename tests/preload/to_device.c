@@ -420,6 +420,8 @@ IALLGATHERV(MPI_Iallgatherv_c, bytes_of_large_slices, MPI_Count, MPI_Aint)
     }
 NAMES_BUFFER(sparseshim_1_register, count <= MOST_BYTES / sizeof(double) ? count : 0,
              (const void *buffer, uint64_t count, double density), buffer, count, density)
+NAMES_BUFFER(sparseshim_1_identify, count <= MOST_BYTES / sizeof(double) ? count : 0,
+             (const void *buffer, uint64_t count, uint32_t position), buffer, count, position)
 NAMES_BUFFER(sparseshim_1_unregister, 0, (const void *buffer), buffer)
 NAMES_BUFFER(sparseshim_1_set_density, 0, (const void *buffer, double density), buffer, density)
 NAMES_BUFFER(sparseshim_1_tensors, 0, (const void *buffer), buffer)

@@ -271,10 +271,10 @@ class Judgements(unittest.TestCase):
 # ---- rules ----
 
 
-def group(count=5000, kind=judge.GRADIENT, calls=1, symbol="", site="", comm="", number=1, type_="float"):
+def group(count=5000, kind=judge.GRADIENT, calls=1, symbol="", site="", comm="", number=1, type_="float", ddp=False):
     """A Group without calls."""
     made = object.__new__(learn.Group)
-    made.signature = records.Signature(number, count, type_, site, symbol, "")
+    made.signature = records.Signature(number, count, type_, site, symbol, "", ddp)
     made.all = made.own = [None] * 60
     made.comm, made.calls, made.joined, made.source, made.kind, made.positions = comm, calls, {}, "buffers", kind, []
     made.reason = "" if kind == judge.GRADIENT else "a reason"
@@ -291,6 +291,13 @@ class Rules(unittest.TestCase):
 
     def test_a_count_alone_does(self):
         self.assertEqual(self.rules(group(), group(3000, REFUSED)), ["count=5000:calls=1"])
+
+    def test_buckets_of_ddp_have_one_rule_if_none_is_refused(self):
+        few, refused = judge.UNDECIDED, group(8000, REFUSED, ddp=True)
+        self.assertEqual(self.rules(group(ddp=True), group(3000, few, ddp=True), group(9000)),
+                         ["ddp", "ddp", "count=9000:calls=1"])
+        self.assertEqual(self.rules(group(ddp=True), refused), [])
+        self.assertEqual([rule for _, rule in learn.rest_of([refused])], ["ddp"])
 
     def test_a_refused_sum_of_another_type_is_told_by_its_type(self):
         self.assertEqual(self.rules(group(), group(kind=REFUSED, type_="double")), ["count=5000,type=float:calls=1"])

@@ -594,10 +594,9 @@ subtest 'check looks through scripts' => sub {
         ["import numpy, mpi4py.MPI as m\n",                   0, 'mpi4py', qr/at run time \(mpi4py\)/, $mpirun],
         ["import os, mine\nimport torch.distributed as d\n", 0, 'mpi4py torch.distributed', qr/at run time/, $mpirun],
         ["if 1:\n    import horovod.torch as hvd\n",         0, 'horovod', qr/if its horovod is built for MPI/, $mpirun],
-        ["import torch.distributed as d\nd.init_process_group('mpi')\n", 0, 'torch.distributed', qr/PyTorch/, $mpirun],
-        ["import torch.distributed as d\n", 1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
-        ["from torch import distributed\n", 1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
-        ["import nets\n",                   1, 'torch.distributed', qr/gloo and nccl make no MPI call/, 'sum .* PyTorch'],
+        ["import torch.distributed as d\n", 0, 'torch.distributed', qr/runs over mpi4py \(see .*PyTorch/, $mpirun],
+        ["from torch import distributed\n", 0, 'torch.distributed', qr/runs over mpi4py \(see .*PyTorch/, $mpirun],
+        ["import nets\n",                   0, 'torch.distributed', qr/runs over mpi4py \(see .*PyTorch/, $mpirun],
         ["# import mpi4py\nimport json\n", 0, 'no mpi4py, horovod or torch.distributed', qr/at run time/, $mpirun])
     {
         my ($text, $status, $imports, $why, $advice) = @$case;
@@ -605,11 +604,6 @@ subtest 'check looks through scripts' => sub {
         verdict('./train.py', $status, $why, "$text: the verdict");
         like($out, qr/^imports: +\Q$imports\E$/m, "$text: what it imports");
         like($out, qr/^what to do: $advice$/m, "$text: what to do");
-        for my $report ('rank0', 'off') {
-            ($code, $out, $err) = sh("cd '$dir' && SPARSESHIM_REPORT=$report '$cli' run -n python3 ./train.py");
-            like($err, $status && $report eq 'rank0' ? qr/\Asparseshim run: torch\.distributed in \.\/train\.py makes no MPI call .*see sparseshim\(7\), PyTorch\n\z/ : qr/\A\z/,
-                "$text: run with REPORT=$report");
-        }
     }
     file('train.py', "from mpi4py import MPI\ns = MPI.COMM_WORLD.allreduce(1)\n");
     verdict('./train.py', 0, qr/at run time/, 'small letters');

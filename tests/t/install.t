@@ -100,6 +100,7 @@ complete_tree() {
         find scripts/examples -type f -printf './share/doc/sparseshim/examples/%f\n'
         find config/profiles -name '*.conf' -printf './etc/sparseshim.d/%f\n' 2>/dev/null
         find shim/cli -name '*_*.py' -printf './libexec/sparseshim/%f\n'
+        (cd shim/torch && find . -name '*.py' ! -path '*/__pycache__/*' -printf './libexec/sparseshim/python/%P\n')
         find shim/cli -name '*.py' ! -name '*_*' -printf '%f\n' | sed 's|\(.*\)\.py|./libexec/sparseshim/sparseshim-\1|'
     } | sort >"$WORK/want"
     diff "$WORK/want" "$WORK/got" >"$WORK/out" && [ -d "$tree/etc/sparseshim.d" ] &&

@@ -86,6 +86,7 @@ my %other = (
     REPORT_DIR   => '/tmp/reports # here',
     TRACE        => '/tmp/traces # here',
     STRICT       => 'on',
+    TORCH        => 'off',
     PROGRAMS     => 'train* !train_old',
 );
 is_deeply([sort keys %other], [sort @names], 'this test knows every option');

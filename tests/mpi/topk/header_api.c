@@ -229,10 +229,11 @@ static bool all_return(int code)
     static float x[4];
     struct sparseshim_stats stats;
 
-    return sparseshim_register(x, 4, 0) == code && sparseshim_unregister(x) == code &&
-           sparseshim_set_density(x, 0.1) == code && sparseshim_tensors(x) == code &&
-           sparseshim_stats(x, 0, &stats) == code && sparseshim_scale_residual(x, 2) == code &&
-           sparseshim_drop_residual(x) == code && sparseshim_read_residual(x, 0, x, 4) == code;
+    return sparseshim_register(x, 4, 0) == code && sparseshim_identify(x, 4, 1) == code &&
+           sparseshim_unregister(x) == code && sparseshim_set_density(x, 0.1) == code &&
+           sparseshim_tensors(x) == code && sparseshim_stats(x, 0, &stats) == code &&
+           sparseshim_scale_residual(x, 2) == code && sparseshim_drop_residual(x) == code &&
+           sparseshim_read_residual(x, 0, x, 4) == code;
 }
 
 static void without(int code, const char *what)

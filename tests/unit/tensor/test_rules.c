@@ -100,6 +100,18 @@ static void types_are_float_and_double(void **state)
     assert_true(takes("*", &wide));
 }
 
+static void ddp_takes_identified_buffers(void **state)
+{
+    struct ss_rule_subject subject = some;
+
+    (void)state;
+    assert_false(takes("ddp", &subject));
+    subject.identified = true;
+    assert_true(takes("ddp", &subject));
+    assert_true(takes("ddp,count=1000:density=0.1", &subject));
+    assert_false(takes("ddp,count=1001", &subject));
+}
+
 static void names_take_wildcards(void **state)
 {
     (void)state;
@@ -465,6 +477,7 @@ int main(void)
         cmocka_unit_test(no_text_is_no_rules),
         cmocka_unit_test(counts_take_a_number_or_a_range_with_its_ends),
         cmocka_unit_test(types_are_float_and_double),
+        cmocka_unit_test(ddp_takes_identified_buffers),
         cmocka_unit_test(names_take_wildcards),
         cmocka_unit_test(sites_are_symbols_or_offsets),
         cmocka_unit_test(a_name_made_into_a_pattern_is_matched_by_it),

@@ -1,4 +1,5 @@
 /* Each gradient is one tensor, and residuals stay with theirs. */
+#include "core/call/tensor_access.h"
 #include "core/tensor/residual.h"
 #include "core/tensor/tensor_impl.h"
 #include "tests/unit/support/tensor_job.h"
@@ -191,6 +192,46 @@ static void past_the_memory_limit_tensors_stay_exact_everywhere(void **state)
     job_close(job);
 }
 
+static const struct ss_tensor *at_identified(struct job *job, uint32_t position, bool same_memory)
+{
+    static float memory[2][2];
+    struct shape call = {.n = N, .type = SS_F32};
+
+    for (size_t r = 0; r < 2; r++) {
+        call.address[r] = &memory[r][same_memory ? 0 : position % 2];
+        ss_registry_add(
+            job->settings.registry,
+            &(struct ss_registered){.buffer = call.address[r], .count = N, .position = position});
+    }
+    return go(job, &call);
+}
+
+static void identified_buffers_are_tensors_by_their_positions(void **state)
+{
+    struct job *job = job_open(2, "ddp");
+    struct ss_registry registry;
+    static float other[1];
+
+    (void)state;
+    ss_registry_init(&registry);
+    job->settings.registry = &registry;
+    const struct ss_tensor *first = at_identified(job, 1, false);
+    assert_int_equal(first->state, SS_TENSOR_REGISTERED);
+    assert_ptr_not_equal(at_identified(job, 2, false), first);
+    assert_ptr_equal(at_identified(job, 1, false), first);
+    assert_ptr_equal(at_identified(job, 1, true), first); /* wherever it lies */
+    const struct ss_tensor *third = at_identified(job, 3, true);
+    assert_ptr_not_equal(third, first); /* in the memory of another */
+    assert_int_equal(third->state, SS_TENSOR_REGISTERED);
+    assert_int_equal(at(job, 0, (uintptr_t)other)->reason, SS_TENSOR_NO_RULE);
+    assert_int_equal(residuals_of(job), 3);
+    for (struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
+        assert_int_equal(ss_tensor_withdraw(t, NULL), SS_OK);
+    assert_int_equal(residuals_of(job), 0);
+    job_close(job);
+    ss_registry_free(&registry);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_tensor_may_be_called_from_anywhere),
         cmocka_unit_test(gradients_of_two_rules_keep_their_residuals),
         cmocka_unit_test(past_the_memory_limit_tensors_stay_exact_everywhere),
+        cmocka_unit_test(identified_buffers_are_tensors_by_their_positions),
         cmocka_unit_test(a_lane_is_of_interest_while_a_tensor_of_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

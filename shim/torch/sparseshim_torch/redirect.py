@@ -1,0 +1,98 @@
+"""Lets torch.distributed run over MPI in a program that asks for gloo, nccl or mpi.
+
+Two functions of torch.distributed are wrapped: init_process_group, and the one that makes every group.
+"""
+import functools
+import inspect
+import os
+import sys
+
+from .start import PROVISIONAL
+
+SERVED = {"", "none", "undefined", "gloo", "nccl", "mpi"}
+
+
+def begin(c10d, place):
+    """Called when the module of torch.distributed has been made. place: None under torchrun."""
+    if place is not None:
+        wrap(c10d, place)
+    elif os.environ.get("RANK") == "0":
+        say("torch.distributed stays as it is under torchrun, which starts no MPI: "
+            "mpirun -n RANKS sparseshim run python SCRIPT")
+
+
+def say(text):
+    print(f"sparseshim: {text}", file=sys.stderr, flush=True)
+
+
+def is_served(backend):
+    """Returns true if all parts of a name such as cpu:gloo,cuda:nccl are known."""
+    return all(part.rpartition(":")[2].strip().lower() in SERVED for part in str(backend or "").split(","))
+
+
+def wrap(c10d, place):
+    """Replaces the two functions. A refusal is said once, and the program's own backend goes on."""
+    make, init = c10d._new_process_group_helper, c10d.init_process_group
+    redirected = []  # the module group, once the world is made of it
+
+    @functools.wraps(init)
+    def init_process_group(*arguments, **named):
+        asked = inspect.signature(init).bind(*arguments, **named).arguments
+        refusal = refuse(asked, place)
+        provisional = os.environ.pop(PROVISIONAL, None) is not None
+        by_environment = asked.get("init_method") in (None, "env://") and asked.get("store") is None
+        if refusal:
+            if place.rank == 0:
+                say(f"torch.distributed stays with {asked.get('backend') or 'its own backend'}: {refusal}")
+            if provisional and place.locals < place.ranks:
+                del os.environ["MASTER_ADDR"]  # of this host alone; torch.distributed says that it is missing
+            return init(*arguments, **named)
+        from . import group, job
+
+        if provisional and by_environment:
+            job.set_master(place)
+        redirected[:] = [group]
+        if str(asked.get("backend")).lower() == "mpi":
+            asked["backend"] = "gloo"  # until the wrapper below
+        return init(**asked)
+
+    @functools.wraps(make)
+    def _new_process_group_helper(size, rank, ranks, backend, *others, **named):
+        if not redirected:
+            return make(size, rank, ranks, backend, *others, **named)
+        if not is_served(backend):
+            if place.rank == 0:
+                say(f"a group stays with {backend}: gloo, nccl and mpi are redirected")
+            return make(size, rank, ranks, backend, *others, **named)
+        named.pop("device_id", None)  # of a backend that is not made
+        result = make(size, rank, ranks, redirected[0].NAME, *others, **named)
+        group = result[0] if isinstance(result, tuple) else result
+        if isinstance(group, redirected[0].MpiGroup):
+            group.finish_creation()
+            rename(c10d, group, "nccl" if "nccl" in str(backend).lower() else "gloo")
+        return result
+
+    for wrapper, wrapped in ((init_process_group, init), (_new_process_group_helper, make)):
+        setattr(c10d, wrapped.__name__, wrapper)
+
+
+def refuse(asked, place):
+    """Returns the reason for which init_process_group is not redirected, with the remedy; None if it is.
+    asked: its arguments by name."""
+    if not is_served(asked.get("backend")):
+        return "gloo, nccl and mpi are redirected, alone or by device, as in cpu:gloo,cuda:nccl"
+    sizes = {asked.get("world_size"), int(os.environ.get("WORLD_SIZE", -1))}
+    other = sorted(sizes - {-1, None, place.ranks})
+    if other:
+        return (f"it is asked for {other[0]} ranks, and mpirun started {place.ranks}: leave world_size and WORLD_SIZE "
+                f"to mpirun, or start {other[0]} ranks")
+    from . import usable
+
+    return usable.refuse(place)
+
+
+def rename(c10d, group, name):
+    """Makes get_backend() return the name that the program asked for."""
+    world = getattr(c10d, "_world", None)
+    groups = world.pg_map if world is not None else c10d._pg_map
+    groups[group] = (name, *groups[group][1:])

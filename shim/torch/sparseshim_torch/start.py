@@ -1,0 +1,87 @@
+"""Called when Python starts: sets the variables that torchrun would set, and waits for torch.distributed.
+
+Every Python program that `sparseshim run` starts imports this file, which therefore imports nothing slow.
+"""
+import os
+import sys
+
+C10D = "torch.distributed.distributed_c10d"
+PROVISIONAL = "MASTER_ADDR_OF_SPARSESHIM"  # set, as MASTER_ADDR is, until rank 0 has said where it is
+
+JOBS = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),  # a batch script has no step
+)
+LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
+LOCALS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
+
+
+class Place:
+    """Rank and ranks of the job, rank and ranks on this host."""
+
+    def __init__(self, rank, ranks, local, locals_):
+        self.rank, self.ranks, self.local, self.locals = rank, ranks, local, locals_
+
+
+def number(names, otherwise):
+    """Returns the number at the beginning of the first variable that has one: Slurm writes "2(x3)"."""
+    for name in names:
+        digits = os.environ.get(name, "").partition("(")[0].partition(",")[0]
+        if digits.isdigit():
+            return int(digits)
+    return otherwise
+
+
+def place():
+    """Returns the Place that the launcher has given this process, or None if there is no launcher of MPI."""
+    for rank, ranks in JOBS:
+        if os.environ.get(rank, "").isdigit() and os.environ.get(ranks, "").isdigit():
+            rank, ranks = int(os.environ[rank]), int(os.environ[ranks])
+            return Place(rank, ranks, number(LOCAL, rank), number(LOCALS, ranks))
+    return None
+
+
+def set_variables(here):
+    """Sets those that the user has not set. MASTER_ADDR is replaced when the group is made."""
+    for name, value in (("RANK", here.rank), ("WORLD_SIZE", here.ranks), ("LOCAL_RANK", here.local),
+                        ("LOCAL_WORLD_SIZE", here.locals)):
+        os.environ.setdefault(name, str(value))
+    if "MASTER_ADDR" not in os.environ:
+        os.environ[PROVISIONAL] = os.environ["MASTER_ADDR"] = "127.0.0.1"
+        os.environ.setdefault("MASTER_PORT", "29500")
+
+
+class Finder:
+    """In sys.meta_path until torch.distributed is imported; redirect.py changes it then."""
+
+    def __init__(self, here):
+        self.here = here  # None: torchrun has started this process
+
+    def find_spec(self, name, path, target=None):
+        if name != C10D:
+            return None
+        from importlib.util import find_spec
+
+        from . import redirect
+
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            redirect.begin(module, self.here)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def begin():
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        sys.meta_path.insert(0, Finder(None))
+        return
+    here = place()
+    if here is not None and here.ranks > 1:
+        set_variables(here)
+        sys.meta_path.insert(0, Finder(here))

@@ -1,0 +1,265 @@
+"""Calls on their way: collectives in a thread of their group, messages as MPI requests."""
+import collections
+import contextlib
+import queue
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+from mpi4py import MPI
+
+from . import job
+
+here = threading.local()  # depth: of the collectives that this thread calls; comm: of the lane whose call it makes
+POLL = 1e-3  # the longest sleep between two tests of a message, in seconds
+
+
+@contextlib.contextmanager
+def at_depth(depth):
+    before = getattr(here, "depth", 0)
+    here.depth = depth
+    try:
+        yield
+    finally:
+        here.depth = before
+
+
+class Future(torch.futures.Future):
+    """Of a collective of some depth. Callbacks call theirs one deeper, in whatever thread they run."""
+
+    def __init__(self, depth, devices):
+        super().__init__(**({"devices": devices} if devices else {}))
+        self.depth, self.on = depth, devices
+
+    def then(self, callback):
+        after = Future(self.depth, self.on)
+
+        def run(_):
+            with at_depth(self.depth + 1):
+                try:
+                    after.set_result(callback(self))
+                except Exception as error:
+                    after.set_exception(error)
+
+        self.add_done_callback(run)
+        return after
+
+
+class Collective(dist._Work):
+    """A collective from its call to its end. `outputs` are the tensors of its future."""
+
+    def __init__(self, name, action, outputs, events, lane):
+        super().__init__()
+        self.lane = lane
+        self.name, self.action, self.outputs, self.events = name, action, outputs, events
+        self.ended, self.error, self.future = threading.Event(), None, None
+        self.lock = threading.Lock()
+
+    def run(self):
+        """Makes the MPI calls. Returns the error, which names the call; None if there is none."""
+        try:
+            for event in self.events:
+                event.synchronize()
+            with torch.no_grad():
+                self.action()
+            for event in self.events:
+                torch.cuda.current_stream(event.device).synchronize()
+        except MPI.Exception as error:
+            return RuntimeError(f"sparseshim: MPI error in {self.name}: {error}")
+        except Exception as error:
+            return type(error)(f"sparseshim: {self.name}: {error}")
+        return None
+
+    def finish(self, error):
+        """Ends the work, unless it has ended."""
+        with self.lock:
+            if self.ended.is_set():
+                return
+            self.error, self.action = error, None
+            self.ended.set()
+            future = self.future
+        if future is not None:
+            self.lane.complete(self)
+
+    def complete(self):
+        """Completes the future; what waits for it runs here."""
+        if self.error is None:
+            self.future.set_result(self.outputs)
+        else:
+            self.future.set_exception(self.error)
+
+    def get_future(self):
+        with self.lock:
+            if self.future is not None:
+                return self.future
+            self.future = Future(self.lane.depth, sorted({event.device for event in self.events}, key=str))
+            ended = self.ended.is_set()
+        if ended:
+            self.lane.complete(self)
+        return self.future
+
+    def wait(self, timeout=None):
+        seconds = timeout.total_seconds() if timeout is not None else 0
+        if not self.ended.wait(seconds if seconds > 0 else None):
+            raise RuntimeError(f"sparseshim: {self.name} took longer than the timeout of {seconds:g} s")
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def synchronize(self):
+        self.wait()
+
+    def is_completed(self):
+        return self.ended.is_set()
+
+    def is_success(self):
+        return self.ended.is_set() and self.error is None
+
+    def exception(self):
+        return self.error
+
+    def result(self):
+        return self.outputs
+
+
+class Lane:
+    """Makes collectives of one group in the order of their calls: in a thread of its own, or, if none is under way, in
+    the thread of a caller that would wait anyway. Another thread completes their futures, in the same order.
+
+    Callbacks of futures may call collectives, and wait for them (PowerSGD). The program does so meanwhile, and in an
+    order that differs between ranks. Collectives that callbacks call therefore have a lane and a communicator of
+    their own, one deeper; each lane alone has the same order on all ranks. make_comm() makes the communicator."""
+
+    def __init__(self, name, depth, make_comm):
+        self.name, self.depth, self.make_comm, self.comm = name, depth, make_comm, None
+        self.todo, self.thread = queue.SimpleQueue(), None
+        self.completing, self.completer = queue.SimpleQueue(), None
+        self.turn, self.starting = threading.Lock(), threading.Lock()  # turn: held during MPI calls
+        self.waiting = collections.deque()  # of the thread, the running one included
+        self.running, self.since = None, 0.0
+        self.inline = False
+        self.recent = collections.deque(maxlen=256)  # torch 1.13 frees the Python half of a Work too early
+
+    def add(self, work, waits):
+        self.recent.append(work)
+        if waits and not self.waiting and self.turn.acquire(blocking=False):
+            try:
+                self.inline = True
+                self.make(work)
+            finally:
+                self.inline = False
+                self.turn.release()
+            return
+        self.waiting.append(work)
+        self.todo.put(work)
+        if self.thread is None:
+            self.thread = threading.Thread(target=self.serve, name=self.name, daemon=True)
+            self.thread.start()
+
+    def serve(self):
+        while True:
+            work = self.todo.get()
+            if work is None:
+                return
+            with self.turn:
+                self.make(work, self.waiting.popleft)
+
+    def make(self, work, before_end=None):
+        error = None
+        if not work.ended.is_set():  # else it was given up
+            self.running, self.since = work, time.monotonic()
+            if self.comm is None:
+                self.comm = self.make_comm()
+            outer, here.comm = getattr(here, "comm", None), self.comm
+            error = work.run()
+            here.comm = outer
+            self.running = None
+        if before_end:
+            before_end()
+        work.finish(error)
+
+    def complete(self, work):
+        """Has the future of a work that has ended completed."""
+        self.completing.put(work)
+        with self.starting:
+            if self.completer is None:
+                self.completer = threading.Thread(target=self.complete_all, name=f"{self.name} futures", daemon=True)
+                self.completer.start()
+
+    def complete_all(self):
+        here.depth = self.depth + 1
+        while True:
+            self.completing.get().complete()
+
+    def under_way(self):
+        """Returns the name of the call that is in MPI, and since how many seconds; None, 0 if there is none."""
+        running, since = self.running, self.since
+        return (running.name, time.monotonic() - since) if running is not None else (None, 0)
+
+    def give_up(self, error):
+        """Ends all calls by an error, for a thread that does not return from MPI."""
+        for work in list(self.waiting):
+            work.finish(error)
+
+    def stop(self):
+        """Waits until all calls are made, and ends the thread."""
+        if self.thread is not None:
+            self.todo.put(None)
+            self.thread.join()
+            self.thread = None
+
+
+class Message(dist._Work):
+    """A send or receive. `after` is called when it has ended."""
+
+    def __init__(self, name, request, tensors, limit, peers, after=None):
+        """peers: ranks of the world that it may wait for."""
+        super().__init__()
+        self.name, self.request, self.tensors, self.after = name, request, tensors, after
+        self.limit, self.peers = limit, peers
+        self.status = MPI.Status()
+
+    def test(self):
+        try:
+            if self.request is not None and self.request.Test(self.status):
+                self.request = None
+                if self.after:
+                    self.after()
+        except MPI.Exception as error:
+            raise RuntimeError(f"sparseshim: MPI error in {self.name}: {error}") from None
+        return self.request is None
+
+    def wait(self, timeout=None):
+        seconds = timeout.total_seconds() if timeout is not None else 0
+        seconds = seconds if seconds > 0 else self.limit
+        begin, pause, look = time.monotonic(), 0.0, job.PATIENCE
+        while not self.test():
+            time.sleep(pause)
+            pause = min(pause + 1e-6, POLL)
+            now = time.monotonic() - begin
+            if now > seconds:
+                raise RuntimeError(f"sparseshim: {self.name} took longer than the timeout of {seconds:g} s")
+            if now > look:
+                look = now + job.LOOKS
+                job.raise_if_ended(self.peers, self.name)
+        return True
+
+    def is_completed(self):
+        return self.test()
+
+    is_success = is_completed
+
+    def source_rank(self):
+        return self.status.Get_source()
+
+    _source_rank = source_rank
+
+    def result(self):
+        return self.tensors
+
+    def get_future(self):
+        self.wait()
+        future = torch.futures.Future()
+        future.set_result(self.tensors)
+        return future
