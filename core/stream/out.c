@@ -76,11 +76,11 @@ void ss_out_elements(struct ss_out *o, void *val, bool dense_in_backend, uint64_
     out_start(o, phase, round, dst, ndst);
 }
 
-void ss_out_quantize(struct ss_out *o, enum ss_values values, const void *joined, void *residual,
+void ss_out_quantize(struct ss_out *o, enum ss_values values, const void *gradient, void *residual,
                      double *square)
 {
     o->values = values;
-    o->joined = joined;
+    o->gradient = gradient;
     o->residual = residual;
     o->square = square;
 }
@@ -124,7 +124,7 @@ static size_t quantize(struct ss_exchange *x, struct ss_out *o, const struct ss_
     unsigned char *r = o->breaks ? o->residual : o->residual + at;
     void *to = ss_wire_codes(msg);
 
-    *o->square += o->joined ? q->join(x->type, o->values, o->joined + at, r, n, to)
+    *o->square += o->gradient ? q->join(x->type, o->values, o->gradient + at, r, n, to)
                             : q->round(x->type, o->values, o->val + at, r, n, to);
     return ss_wire_finish_quantized(msg, key, o->values, o->first + (uint32_t)o->pos, n, last);
 }

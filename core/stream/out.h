@@ -10,10 +10,10 @@
  * ranks at once, the slots would fill with messages to ranks that do not receive yet. */
 struct ss_out {
     bool dense;
-    /* dense: elements are quantized to `values`: joined + residual, or, if joined is NULL, val,
+    /* dense: elements are quantized to `values`: gradient + residual, or, if gradient is NULL, val,
      * which is rounded. The errors stay in the residual; their squares are added to *square. */
     enum ss_values values; /* SS_VALUES_SAME: not */
-    const unsigned char *joined;
+    const unsigned char *gradient;
     unsigned char *residual;
     double *square;
     const uint32_t *breaks; /* NULL, or the ends of ranges, which have chunks of their own */
@@ -71,7 +71,7 @@ void ss_out_elements(struct ss_out *o, void *val, bool dense_in_backend, uint64_
                      enum ss_phase phase, unsigned round, int dst, int ndst);
 
 /* Quantizes the elements of `o`, just started, on the host (core/compute/quantize.h). */
-void ss_out_quantize(struct ss_out *o, enum ss_values values, const void *joined, void *residual,
+void ss_out_quantize(struct ss_out *o, enum ss_values values, const void *gradient, void *residual,
                      double *square);
 /* Quantizes elements that are levels already, to the same bits, if each range that was quantized
  * ends at one of the ascending `breaks`. `zeros` takes the errors of a chunk. */
