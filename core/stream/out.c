@@ -125,7 +125,7 @@ static size_t quantize(struct ss_exchange *x, struct ss_out *o, const struct ss_
     void *to = ss_wire_codes(msg);
 
     *o->square += o->gradient ? q->join(x->type, o->values, o->gradient + at, r, n, to)
-                            : q->round(x->type, o->values, o->val + at, r, n, to);
+                              : q->round(x->type, o->values, o->val + at, r, n, to);
     return ss_wire_finish_quantized(msg, key, o->values, o->first + (uint32_t)o->pos, n, last);
 }
 
