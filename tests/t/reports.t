@@ -195,12 +195,12 @@ subtest 'of the jobs in a folder one is chosen' => sub {
         my $later = json(slurp($_));
         $newest = $later->{job}{start_unix} += 1000;
         my ($rank) = m{-(\d+)-\d+\.json$};
-        spurt("$dir/mixed/sparseshim-777-$rank-1.json", encode_json($later));
+        spurt("$dir/mixed/sparseshim-7770777-$rank-1.json", encode_json($later));
     }
     my ($status, $text, $errors) = report('mixed');
     is $status, 0, 'the newest, where none is named' or diag $errors;
     like $text, qr/^sparseshim \S+: train, 3 of 3 ranks, started /, 'all its ranks';
-    like $errors, qr/^sparseshim report: mixed has 2 jobs; this is the newest \(\*\); --job=NUMBER or .* chooses:\n  \* 777 .*\n    \S+ .* 3 of 3 ranks, ran \d+ s\n\z/,
+    like $errors, qr/^sparseshim report: mixed has 2 jobs; this is the newest \(\*\); --job=NUMBER or .* chooses:\n  \* 7770777 .*\n    \S+ .* 3 of 3 ranks, ran \d+ s\n\z/,
         'which is said, with the others';
     my ($mine) = $files{lossy}[0] =~ m{/sparseshim-([^/]*)-\d+-\d+\.json$};
     is((report("--job=$mine mixed"))[1], (report('lossy'))[1], 'one by its number');
@@ -208,12 +208,12 @@ subtest 'of the jobs in a folder one is chosen' => sub {
     my @at = gmtime $newest;
     my $start = sprintf '%d-%02d-%02d %02d:%02d', $at[5] + 1900, $at[4] + 1, @at[3, 2, 1];
     is((report("--job='$start' mixed"))[1], $text, 'one by its start');
-    is((report("--job=777 --csv=summary mixed"))[1] =~ tr/\n//, 4, 'in any form');
+    is((report("--job=7770777 --csv=summary mixed"))[1] =~ tr/\n//, 4, 'in any form');
     is((report('lossy mixed'))[0], 0, 'and to compare');
-    ($status, $text, $errors) = report('--job=778 mixed');
+    ($status, $text, $errors) = report('--job=7770778 mixed');
     is "$status$text", '1', 'one that is not there';
-    like $errors, qr/mixed has no job 778; its jobs, by number and start:\n.*777/, 'those that are there are named';
-    is((report("--job=777 $files{lossy}[0]"))[0], 2, 'a file has no jobs');
+    like $errors, qr/mixed has no job 7770778; its jobs, by number and start:\n.*7770777/, 'those that are there are named';
+    is((report("--job=7770777 $files{lossy}[0]"))[0], 2, 'a file has no jobs');
 };
 
 subtest 'two jobs are compared' => sub {
