@@ -105,9 +105,7 @@ venv_mpi4py() {
 }
 
 venv_torch() {
-    have_torch && mkdir -p "$1/bin" || return
-    printf '#!/bin/sh\nPYTHONPATH=%s exec %s "$@"\n' "$WORK/path" "$PYTHON3" >"$1/bin/python"
-    chmod +x "$1/bin/python"
+    have_torch && mkdir -p "$1/bin" && ln -s "$PYTHON3" "$1/bin/python" && export PYTHONPATH=$WORK/path
 }
 
 venv_jax() {

@@ -9,7 +9,7 @@ SPARSESHIM_MIN_COUNT=1024
 STEPS=20
 SMALL=(--steps "$STEPS" --width 64 --context 32 --every "$STEPS")
 
-if ! have_torch || ! compgen -G '/usr/share/perl/5.*/pod' >/dev/null; then
+if ! have_torch || ! compgen -G '/usr/share/perl/5.*/pod/perl.pod' >/dev/null; then
     skip "GPT" "python3-torch, perl-doc or mpi4py is missing; make check-more PART=frameworks installs them"
     finish
     exit
@@ -44,7 +44,7 @@ learns() {
         SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=oktopk within 120 "$MPIRUN" -n 2 \
         -genv LD_PRELOAD "$LIB $YIELDS" "$PYTHON3" "$GPT" "${SMALL[@]}" "${@:2}"
     trained "$1"
-    awk -v bits="$(value held_out_bits)" 'BEGIN { exit !(bits > 1 && bits < 7.6) }'
+    awk -v bits="$(value held_out_bits)" 'BEGIN { exit !(bits > 1 && bits < 7.8) }'
     tap "$?" "$1: $(value held_out_bits) bits a byte, 8 at the start"
 }
 
