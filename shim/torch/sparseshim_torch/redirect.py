@@ -31,7 +31,7 @@ def is_served(backend):
 
 
 def wrap(c10d, place):
-    """Replaces the two functions. A refusal is said once, and the program's own backend goes on."""
+    """Replaces the two functions. A refusal is said once on each host, and the program's own backend goes on."""
     make, init = c10d._new_process_group_helper, c10d.init_process_group
     redirected = []  # the module group, once the world is made of it
 
@@ -42,7 +42,7 @@ def wrap(c10d, place):
         provisional = os.environ.pop(PROVISIONAL, None) is not None
         by_environment = asked.get("init_method") in (None, "env://") and asked.get("store") is None
         if refusal:
-            if place.rank == 0:
+            if place.local == 0:
                 say(f"torch.distributed stays with {asked.get('backend') or 'its own backend'}: {refusal}")
             if provisional and place.locals < place.ranks:
                 del os.environ["MASTER_ADDR"]  # of this host alone; torch.distributed says that it is missing
@@ -61,7 +61,7 @@ def wrap(c10d, place):
         if not redirected:
             return make(size, rank, ranks, backend, *others, **named)
         if not is_served(backend):
-            if place.rank == 0:
+            if place.local == 0:
                 say(f"a group stays with {backend}: gloo, nccl and mpi are redirected")
             return make(size, rank, ranks, backend, *others, **named)
         named.pop("device_id", None)  # of a backend that is not made
