@@ -1,7 +1,9 @@
 """Every collective of torch.distributed against values that are known; for group.py of shim/torch. What PyTorch
 1.13 does not have is left out there."""
 import functools
+import gc
 import math
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -89,6 +91,16 @@ def chains():
                                      for i, (later, _) in enumerate(done))
 
 
+def freed():
+    tensor = torch.ones(5)
+    seen, work = weakref.ref(tensor), dist.all_reduce(tensor, async_op=True)
+    work.get_future().wait()
+    del tensor, work
+    dist.barrier()
+    gc.collect()
+    return seen() is None
+
+
 def reduced():
     tensor = full(5, float(rank + 1))
     dist.reduce(tensor, 1)
@@ -111,6 +123,7 @@ tap.case("all_reduce of a strided tensor", strided)
 tap.case("all_reduce, eight at once", several)
 tap.case("a future's callback waits for a later all_reduce", then)
 tap.case("callbacks call sums in one order", chains)
+tap.case("a sum that has ended keeps no tensor", freed)
 tap.case("reduce", reduced)
 tap.case("reduce_scatter", lambda: scattered([3] * ranks))
 tap.case("reduce_scatter of unequal parts", lambda: scattered([i + 1 for i in range(ranks)]))

@@ -12,12 +12,11 @@ from mpi4py import MPI
 from torch.distributed import ReduceOp
 
 from . import job
-from .buckets import Buckets, by_reducer
+from .buckets import REDUCER, Buckets, active, caller
 from .memory import HALVES, Output, Reduction, deal, flat, join, raw, typed
-from .work import Collective, Lane, Message, here
+from .work import TORCH, Collective, Lane, Message, here
 
 NAME = "sparseshim"
-TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 HALF_SUM = 65536  # elements from which 16-bit types travel in 16 bits
 
 
@@ -35,7 +34,7 @@ class MpiGroup(dist.ProcessGroup):
         comm.Set_errhandler(MPI.ERRORS_RETURN)
         comm.Set_name(f"torch.distributed {name}"[:MPI.MAX_OBJECT_NAME - 1])
         self.world_ranks = comm.group.Translate_ranks(range(comm.size), job.WORLD.group)
-        self.lanes, self.buckets = [Lane(f"sparseshim {name}", 0, lambda: comm)], Buckets()
+        self.lanes, self.buckets = [Lane(name, 0, lambda: comm)], Buckets()
         self.broken, self.calls, self.devices = None, 0, []
         job.watch(self)
 
@@ -114,7 +113,7 @@ class MpiGroup(dist.ProcessGroup):
         depth = getattr(here, "depth", 0)
         while depth >= len(self.lanes):
             deeper = len(self.lanes)
-            self.lanes.append(Lane(f"sparseshim {self.label}, {deeper} deep", deeper, lambda: self.copy(deeper)))
+            self.lanes.append(Lane(self.label, deeper, lambda: self.copy(deeper)))
         return self.lanes[depth]
 
     def copy(self, depth):
@@ -140,7 +139,7 @@ class MpiGroup(dist.ProcessGroup):
         return work
 
     def under_way(self):
-        """Returns the name of the call that is in MPI, and for how many seconds; None, 0 if there is none."""
+        """Returns the work that is in MPI, and for how many seconds; None, 0 if there is none."""
         return max((lane.under_way() for lane in self.lanes), key=lambda call: call[1])
 
     def give_up(self, why):
@@ -163,24 +162,32 @@ class MpiGroup(dist.ProcessGroup):
 
     # ---- sums ----
 
-    def allreduce(self, tensors, opts=None, name="all_reduce", depth=1):
+    def allreduce(self, tensors, opts=None):
+        return self.sum_all("all_reduce", tensors, opts, caller(1) if len(tensors) == 1 else None)
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        return self.sum_all("all_reduce_coalesced", tensors, opts, None)
+
+    def sum_all(self, name, tensors, opts, by):
+        """by: the part of DDP that calls. The ranks of a sum may have different ones (join()), but either all or none,
+        and make the same MPI call."""
         total = Reduction(operator_of(opts), self.ranks)
-        bucket = len(tensors) == 1 and total.torch_operator == ReduceOp.SUM and by_reducer(depth)
+        is_sum = total.torch_operator == ReduceOp.SUM
 
         def action():
             for tensor in tensors:
-                self.sum_one(tensor, total, self.buckets.meet(tensor) if bucket else None)
+                wide = self.buckets.meet(tensor) if is_sum and by == REDUCER else None
+                in_halves = is_sum and tensor.dtype in HALVES and tensor.numel() >= HALF_SUM
+                if in_halves and not (by and active()):
+                    self.sum_halves(tensor)
+                else:
+                    self.sum_one(tensor, total, wide)
 
         return self.collective(name, action, tensors, tensors, opts)
 
     def sum_one(self, tensor, total, wide):
         """Sums a tensor over the ranks, in place; in `wide` if it is given."""
-        if wide is not None:
-            row = wide.copy_(tensor)
-        elif tensor.dtype in HALVES and tensor.numel() >= HALF_SUM and total.torch_operator == ReduceOp.SUM:
-            return self.sum_halves(tensor)
-        else:
-            row = total.prepare(tensor)
+        row = total.prepare(tensor) if wide is None else wide.copy_(tensor)
         self.comm.Allreduce(MPI.IN_PLACE, typed(row), total.of(row))
         total.finish(row, tensor)
 
@@ -191,7 +198,7 @@ class MpiGroup(dist.ProcessGroup):
         parts = row.tensor_split(self.ranks)
         counts = [2 * part.numel() for part in parts]
         mine = parts[self.me].numel()
-        theirs = torch.empty((self.ranks, mine), dtype=row.dtype)
+        theirs = torch.empty((self.ranks, mine), dtype=row.dtype, device="cpu")
         self.comm.Alltoallv([raw(row)[0], counts, MPI.BYTE], [raw(theirs)[0], [2 * mine] * self.ranks, MPI.BYTE])
         total = theirs[0].float()
         for part in theirs[1:]:
@@ -201,9 +208,6 @@ class MpiGroup(dist.ProcessGroup):
         if row.data_ptr() != output.flat.data_ptr():
             output.flat.view(-1).copy_(row)
         output.back()
-
-    def allreduce_coalesced(self, tensors, opts=None):
-        return self.allreduce(tensors, opts, "all_reduce_coalesced", 2)
 
     def reduce(self, tensors, opts=None):
         total, root = Reduction(opts.reduceOp, self.ranks), opts.rootRank
@@ -273,7 +277,7 @@ class MpiGroup(dist.ProcessGroup):
     @staticmethod
     def row_for(tensors):
         """Returns host memory for the elements of all tensors."""
-        return torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
+        return torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype, device="cpu")
 
     def broadcast(self, tensors, opts=None):
         root = opts.rootRank if opts is not None else 0
