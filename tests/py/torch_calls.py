@@ -265,6 +265,32 @@ def meshes():
     return torch.equal(part.redistribute(placements=[Replicate()]).to_local(), whole)
 
 
+def destroyed():
+    """A group that is destroyed is forgotten."""
+    from sparseshim_torch import job
+
+    before = len(job.groups)
+    for _ in range(5):
+        group = dist.new_group()
+        summed(torch.ones(3), torch.ones(3), group=group)
+        dist.destroy_process_group(group)
+    return len(job.groups) == before
+
+
+def mismatched():
+    """Sizes are checked before a call, on the thread that makes it."""
+    calls = (lambda: dist.all_gather([torch.empty(3)] * ranks, torch.ones(4)),
+             lambda: dist.reduce_scatter(torch.empty(3), [torch.ones(4)] * ranks, async_op=True),
+             lambda: dist.all_to_all_single(torch.empty(ranks + 1), torch.ones(ranks + 1)))
+    refused = 0
+    for call in calls:
+        try:
+            call()
+        except (ValueError, RuntimeError) as error:
+            refused += "sizes do not match" in str(error)
+    return refused == len(calls)
+
+
 def sparse():
     try:
         dist.all_reduce(torch.eye(3).to_sparse())
@@ -278,6 +304,8 @@ tap.case("two groups in crossed order", crossed)
 if NEW:
     tap.case("split_group", split)
     tap.case("DTensor", meshes)
+tap.case("destroy_process_group frees a group", destroyed)
+tap.case("sizes that do not match are exceptions", mismatched)
 tap.case("a sparse tensor is an exception that names the call", sparse)
 tap.case("get_backend() is what the program asked for", lambda: dist.get_backend() == "gloo")
 tap.case("the group is the one of shim/torch", lambda: type(dist.distributed_c10d._get_default_group()).__name__ == "MpiGroup")

@@ -13,7 +13,7 @@ from torch.distributed import ReduceOp
 
 from . import job
 from .buckets import REDUCER, Buckets, active, caller
-from .memory import HALVES, Output, Reduction, deal, flat, join, raw, typed
+from .memory import HALVES, Output, Reduction, check, deal, flat, join, raw, typed
 from .work import TORCH, Collective, Lane, Message, here
 
 NAME = "sparseshim"
@@ -155,7 +155,16 @@ class MpiGroup(dist.ProcessGroup):
         for lane in self.lanes:
             lane.stop()
 
-    shutdown = stop
+    def shutdown(self):
+        """Frees the communicators; on all ranks of the group, in one order (destroy_process_group)."""
+        if self not in job.groups:
+            return
+        self.stop()
+        if not self.broken:
+            job.groups.remove(self)
+            self.broken = RuntimeError(f"sparseshim: group {self.label} is destroyed")
+            for comm in [self.base, *(lane.comm for lane in self.lanes if lane.depth and lane.comm)]:
+                comm.Free()
 
     def abort(self):
         job.abort(f"group {self.label} is aborted")
@@ -171,7 +180,7 @@ class MpiGroup(dist.ProcessGroup):
     def sum_all(self, name, tensors, opts, by):
         """by: the part of DDP that calls. The ranks of a sum may have different ones (join()), but either all or none,
         and make the same MPI call."""
-        total = Reduction(operator_of(opts), self.ranks)
+        total = Reduction(operator_of(opts), self.ranks, name)
         is_sum = total.torch_operator == ReduceOp.SUM
 
         def action():
@@ -210,7 +219,7 @@ class MpiGroup(dist.ProcessGroup):
         output.back()
 
     def reduce(self, tensors, opts=None):
-        total, root = Reduction(opts.reduceOp, self.ranks), opts.rootRank
+        total, root = Reduction(opts.reduceOp, self.ranks, "reduce"), opts.rootRank
 
         def action():
             for tensor in tensors:
@@ -235,7 +244,9 @@ class MpiGroup(dist.ProcessGroup):
         total.finish(part, output)
 
     def reduce_scatter(self, outputs, input_lists, opts=None):
-        total = Reduction(operator_of(opts), self.ranks)
+        total = Reduction(operator_of(opts), self.ranks, "reduce_scatter")
+        for output, parts in zip(outputs, input_lists):
+            check("reduce_scatter", [output, *parts], (len(parts), self.ranks), (output.numel(), parts[self.me].numel()))
 
         def action():
             for output, parts in zip(outputs, input_lists):
@@ -251,12 +262,12 @@ class MpiGroup(dist.ProcessGroup):
         return self.collective("reduce_scatter", action, outputs, [*outputs, *sum(input_lists, [])], opts)
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
-        total = Reduction(operator_of(opts), self.ranks)
+        total = Reduction(operator_of(opts), self.ranks, "reduce_scatter_single")
+        for output, tensor in zip(outputs, inputs):
+            check("reduce_scatter_single", [output, tensor], (tensor.numel(), self.ranks * output.numel()))
 
         def action():
             for output, tensor in zip(outputs, inputs):
-                if tensor.numel() != output.numel() * self.ranks:
-                    raise ValueError(f"{tensor.numel()} elements for {self.ranks} outputs of {output.numel()}")
                 self.scatter_sums(output, total.prepare(tensor), total)
 
         return self.collective("reduce_scatter_single", action, outputs, [*outputs, *inputs], opts)
@@ -295,6 +306,9 @@ class MpiGroup(dist.ProcessGroup):
         return self.collective("broadcast", action, tensors, tensors, opts)
 
     def allgather(self, outputs, inputs, opts=None):
+        for parts, tensor in zip(outputs, inputs):
+            check("all_gather", [tensor, *parts], (len(parts), self.ranks), (parts[self.me].numel(), tensor.numel()))
+
         def action():
             for parts, tensor in zip(outputs, inputs):
                 sent, row = self.on_host(flat(tensor)), self.row_for(parts)
@@ -312,8 +326,6 @@ class MpiGroup(dist.ProcessGroup):
 
     def gather_into(self, output, tensor):
         """Gathers tensors of one size in the order of the ranks."""
-        if output.numel() != tensor.numel() * self.ranks:
-            raise ValueError(f"{output.numel()} elements for {self.ranks} inputs of {tensor.numel()}")
         into, sent = Output(output, keep=False), flat(tensor)
         row = into.flat if not into.flat.is_cuda else self.row_for([into.flat])
         size, at, begin = sent.numel() * sent.element_size(), sent.data_ptr(), row.data_ptr()
@@ -327,6 +339,9 @@ class MpiGroup(dist.ProcessGroup):
         into.back()
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
+        for output, tensor in zip(outputs, inputs):
+            check("all_gather_single", [output, tensor], (output.numel(), self.ranks * tensor.numel()))
+
         def action():
             for output, tensor in zip(outputs, inputs):
                 self.gather_into(output, tensor)
@@ -342,6 +357,8 @@ class MpiGroup(dist.ProcessGroup):
 
     def gather(self, outputs, inputs, opts=None):
         root = opts.rootRank
+        if self.me == root:
+            check("gather", [*inputs, *outputs[0]], ([part.numel() for part in outputs[0]], [inputs[0].numel()] * self.ranks))
 
         def action():
             sent = self.on_host(flat(inputs[0]))
@@ -356,6 +373,8 @@ class MpiGroup(dist.ProcessGroup):
 
     def scatter(self, outputs, inputs, opts=None):
         root = opts.rootRank
+        if self.me == root:
+            check("scatter", [*outputs, *inputs[0]], ([part.numel() for part in inputs[0]], [outputs[0].numel()] * self.ranks))
 
         def action():
             row, sent = self.row_for(outputs), self.on_host(join(inputs[0])) if self.me == root else None
@@ -371,6 +390,9 @@ class MpiGroup(dist.ProcessGroup):
                             [raw(received)[0], [size * count for count in received_counts], MPI.BYTE])
 
     def alltoall(self, outputs, inputs, opts=None):
+        check("all_to_all", [*outputs, *inputs], (len(outputs), self.ranks), (len(inputs), self.ranks),
+              (outputs[self.me].numel(), inputs[self.me].numel()))
+
         def action():
             row = self.row_for(outputs)
             self.exchange(self.on_host(join(inputs)), [part.numel() for part in inputs],
@@ -382,12 +404,16 @@ class MpiGroup(dist.ProcessGroup):
     def all_to_all_single(self, output, input, output_split_sizes=None, input_split_sizes=None, opts=None):
         def counts(tensor, splits):
             rows = tensor.shape[0] if tensor.dim() else 1
-            return [tensor.numel() // max(rows, 1) * part for part in splits or [rows // self.ranks] * self.ranks]
+            splits = splits or [rows // self.ranks] * self.ranks
+            check("all_to_all_single", [output, input], (len(splits), self.ranks), (sum(splits), rows))
+            return [tensor.numel() // max(rows, 1) * part for part in splits]
+
+        sent, received = counts(input, input_split_sizes), counts(output, output_split_sizes)
+        check("all_to_all_single", [], (received[self.me], sent[self.me]))
 
         def action():
             row = self.row_for([output])
-            self.exchange(self.on_host(flat(input)), counts(input, input_split_sizes),
-                          row, counts(output, output_split_sizes))
+            self.exchange(self.on_host(flat(input)), sent, row, received)
             deal(row, [output])
 
         return self.collective("all_to_all_single", action, [output], [output, input], opts)

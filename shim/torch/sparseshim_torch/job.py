@@ -26,15 +26,17 @@ made = collections.Counter()  # calls by "LABEL/DEPTH", of a group's label and a
 state = {"failed": False, "store": None, "watch": None}
 
 
-def set_master(place):
-    """Sets MASTER_ADDR and MASTER_PORT on all ranks: rank 0's, with a port that its system says is free."""
-    where = None
+def set_master(port):
+    """Sets MASTER_ADDR and MASTER_PORT on all ranks: rank 0's, with `port`, or, if that is empty, one that its system
+    says is free."""
+    host = WORLD.Split_type(MPI.COMM_TYPE_SHARED)
+    where, is_alone = None, host.size == WORLD.size
+    host.Free()
     if WORLD.rank == 0:
         with socket.socket() as probe:
             probe.bind(("", 0))
-            where = "127.0.0.1" if place.locals == place.ranks else address(), probe.getsockname()[1]
-    host, port = WORLD.bcast(where)
-    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = host, str(port)
+            where = "127.0.0.1" if is_alone else address(), port or str(probe.getsockname()[1])
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = WORLD.bcast(where)
 
 
 def address():
