@@ -144,15 +144,16 @@ static bool site_separates(const struct ss_tensor *t)
 
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size)
 {
-    bool apart = site_separates(t);
+    bool apart;
     char site[sizeof t->site_name + 2] = "";
 
-    if (apart)
-        ss_rule_pattern(site, sizeof site, t->site_name, sizeof t->site_name);
     if (t->identified) {
         snprintf(text, size, "ddp");
         return;
     }
+    apart = site_separates(t);
+    if (apart)
+        ss_rule_pattern(site, sizeof site, t->site_name, sizeof t->site_name);
     snprintf(text, size, "count=%llu%s%s%s", (unsigned long long)t->n,
              t->type == SS_F64 ? ",type=double" : "", apart ? ",site=" : "", site);
 }

@@ -20,16 +20,13 @@ def begin():
 def import_hidden():
     """Imports the sitecustomize that Python would have found without this one, if there is one."""
     ours = sys.modules.pop("sitecustomize", None)
-    paths = sys.path[:]
-    sys.path[:] = [path for path in paths if os.path.abspath(path) != FOLDER]
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != FOLDER]  # which start.py needs no longer
     try:
         __import__("sitecustomize")
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
         sys.modules["sitecustomize"] = ours
-    finally:
-        sys.path[:] = paths
 
 
 begin()

@@ -22,9 +22,9 @@ STEPS = 12
 class Model(nn.Module):
     """Parameters whose gradients are primes. used: those that the loss has, of `first` on; None: all."""
 
-    def __init__(self, first=0, count=5, size=1500):
+    def __init__(self, first=0, count=5, size=1500, dtype=torch.float32):
         super().__init__()
-        self.parts = nn.ParameterList([nn.Parameter(torch.zeros(size)) for _ in range(count)])
+        self.parts = nn.ParameterList([nn.Parameter(torch.zeros(size, dtype=dtype)) for _ in range(count)])
         self.primes = PRIMES[first:first + count]
 
     def forward(self, used=None):
@@ -91,16 +91,21 @@ def one_after_the_other():
     return next((result for result in results if result is not True), True)
 
 
-def uneven():
+def uneven(holds=is_own, steps=STEPS, **named):
     """Ranks have unequal numbers of steps."""
-    model = Model()
+    model = Model(**named)
     parallel, good = wrap(model), True
     with parallel.join():
-        for _ in range(STEPS + 3 * rank):
+        for _ in range(steps + 3 * rank):
             model.zero_grad()
             parallel(None).backward()
-            good = good and is_own(model)
+            good = good and holds(model)
     return good
+
+
+def is_near(model):
+    """True if all gradients of 16 bits are near the mean over those ranks that have inputs, or are left for later."""
+    return all(bool((part.grad <= 8 * prime).all()) for prime, part in zip(model.primes, model.parts))
 
 
 def restored():
@@ -142,6 +147,7 @@ tap.case("two models in turn", two_models)
 tap.case("models one after the other", one_after_the_other)
 tap.case("the same parameters wrapped again", wrapped_again)
 tap.case("join with uneven inputs", uneven)
+tap.case("join with uneven inputs, bfloat16, long", lambda: uneven(is_near, 3, count=2, size=70000, dtype=torch.bfloat16))
 tap.case("a checkpoint is read", restored)
 tap.case("other sums of a bucket's size stay exact", exact_sums)
 tap.finish()

@@ -1,7 +1,9 @@
 """Every collective of torch.distributed against values that are known; for group.py of shim/torch. What PyTorch
 1.13 does not have is left out there."""
 import functools
+import gc
 import math
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -89,6 +91,16 @@ def chains():
                                      for i, (later, _) in enumerate(done))
 
 
+def freed():
+    tensor = torch.ones(5)
+    seen, work = weakref.ref(tensor), dist.all_reduce(tensor, async_op=True)
+    work.get_future().wait()
+    del tensor, work
+    dist.barrier()
+    gc.collect()
+    return seen() is None
+
+
 def reduced():
     tensor = full(5, float(rank + 1))
     dist.reduce(tensor, 1)
@@ -111,6 +123,7 @@ tap.case("all_reduce of a strided tensor", strided)
 tap.case("all_reduce, eight at once", several)
 tap.case("a future's callback waits for a later all_reduce", then)
 tap.case("callbacks call sums in one order", chains)
+tap.case("a sum that has ended keeps no tensor", freed)
 tap.case("reduce", reduced)
 tap.case("reduce_scatter", lambda: scattered([3] * ranks))
 tap.case("reduce_scatter of unequal parts", lambda: scattered([i + 1 for i in range(ranks)]))
@@ -252,6 +265,32 @@ def meshes():
     return torch.equal(part.redistribute(placements=[Replicate()]).to_local(), whole)
 
 
+def destroyed():
+    """A group that is destroyed is forgotten."""
+    from sparseshim_torch import job
+
+    before = len(job.groups)
+    for _ in range(5):
+        group = dist.new_group()
+        summed(torch.ones(3), torch.ones(3), group=group)
+        dist.destroy_process_group(group)
+    return len(job.groups) == before
+
+
+def mismatched():
+    """Sizes are checked before a call, on the thread that makes it."""
+    calls = (lambda: dist.all_gather([torch.empty(3)] * ranks, torch.ones(4)),
+             lambda: dist.reduce_scatter(torch.empty(3), [torch.ones(4)] * ranks, async_op=True),
+             lambda: dist.all_to_all_single(torch.empty(ranks + 1), torch.ones(ranks + 1)))
+    refused = 0
+    for call in calls:
+        try:
+            call()
+        except (ValueError, RuntimeError) as error:
+            refused += "sizes do not match" in str(error)
+    return refused == len(calls)
+
+
 def sparse():
     try:
         dist.all_reduce(torch.eye(3).to_sparse())
@@ -265,6 +304,8 @@ tap.case("two groups in crossed order", crossed)
 if NEW:
     tap.case("split_group", split)
     tap.case("DTensor", meshes)
+tap.case("destroy_process_group frees a group", destroyed)
+tap.case("sizes that do not match are exceptions", mismatched)
 tap.case("a sparse tensor is an exception that names the call", sparse)
 tap.case("get_backend() is what the program asked for", lambda: dist.get_backend() == "gloo")
 tap.case("the group is the one of shim/torch", lambda: type(dist.distributed_c10d._get_default_group()).__name__ == "MpiGroup")

@@ -12,11 +12,16 @@ RUN=("$BUILD/sparseshim" run)
 cat >"$WORK/names.py" <<'PYTHON'
 import os
 import sys
+try:
+    import hidden
+except ImportError:
+    pass
 print(*(f"{name}={os.environ.get(name)}" for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR")),
       *sorted({"torch", "mpi4py", "importlib.util", "inspect", "hidden"} & set(sys.modules)))
 PYTHON
 mkdir "$WORK/site"
-echo 'import types, sys; sys.modules["hidden"] = types' >"$WORK/site/sitecustomize.py"
+mkdir "$WORK/more" && : >"$WORK/more/hidden.py"
+echo "import sys; sys.path.append('$WORK/more')" >"$WORK/site/sitecustomize.py"
 # starts WANTED NAME WORD...: the program prints WANTED.
 starts() {
     within 30 "${@:3}" "$PYTHON3" "$WORK/names.py"
@@ -32,7 +37,7 @@ starts "RANK=7 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=other" "but not those that 
     env PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 RANK=7 MASTER_ADDR=other "${RUN[@]}"
 starts "$NONE" "TORCH=off" env PMI_RANK=1 PMI_SIZE=2 "${RUN[@]}" --torch=off
 starts "$NONE" "DISABLE=on" env PMI_RANK=1 PMI_SIZE=2 SPARSESHIM_DISABLE=on "${RUN[@]}"
-starts "$NONE hidden" "a sitecustomize of the site is imported" env PYTHONPATH="$WORK/site" "${RUN[@]}"
+starts "$NONE hidden" "a sitecustomize of the site is imported, and its additions to sys.path stay" env PYTHONPATH="$WORK/site" "${RUN[@]}"
 
 # ---- with torch ----
 
@@ -57,13 +62,23 @@ refused() {
     tap "$?" "$2: a sentence, and gloo goes on"
 }
 
-# ends WORDS NAME STATEMENTS: rank 1 executes them and does not come to the sum; the job ends.
-ends() {
-    ranks 2 "${RUN[@]}" "$PYTHON" -c "import sys, torch, torch.distributed as dist
+# by_rank RANKS STATEMENTS...: ranks 0, 1, ... execute these, the last ones the last; the watch is impatient.
+cat >"$WORK/by_rank.py" <<'PYTHON'
+import datetime, sys, time, torch, torch.distributed as dist
 dist.init_process_group('gloo')
-if dist.get_rank() == 1:
-    $3
-dist.all_reduce(torch.ones(4))"
+other = dist.new_group(timeout=datetime.timedelta(seconds=2))
+from sparseshim_torch import job
+job.LOOKS, job.PATIENCE = .1, .5
+exec(sys.argv[1:][min(dist.get_rank(), len(sys.argv) - 2)])
+PYTHON
+by_rank() {
+    ranks "$1" "${RUN[@]}" "$PYTHON" "$WORK/by_rank.py" "${@:2}"
+}
+
+# ends WORDS NAME STATEMENTS [STATEMENTS]: rank 1 executes the first and does not come to the sum of rank 0, or to
+# the second, which end the job.
+ends() {
+    by_rank 2 "${4:-dist.all_reduce(torch.ones(4))}" "$3"
     [ "$STATUS" -ne 0 ] && [ "$STATUS" -ne 124 ] && grep -q "$1" "$WORK/err"
     tap "$?" "$2 ends the job"
 }
@@ -104,6 +119,13 @@ assert dist.get_world_size() == 1"
     tap "$?" "another world_size: a sentence, and gloo goes on"
     ends 'ValueError: gone' "an exception of one rank" 'raise ValueError("gone")'
     ends 'all_reduce of group .* waits for rank 1, which has ended' "a rank that exits early" 'sys.exit(3)'
+    LATER='dist.all_reduce(torch.ones(4), group=other, async_op=True)'
+    ends 'all_reduce of group .* waits for rank 1, which has ended' "one with a call under way" "$LATER; sys.exit(3)"
+    ends 'took longer than the timeout of 2 s' "a call at the end that no other rank makes" "$LATER" 'time.sleep(30)'
+    PART='dist.reduce(torch.ones(4), 0)'
+    by_rank 3 "$PART" "$PART" "time.sleep(2); $PART"
+    [ "$STATUS" -eq 0 ]
+    tap "$?" "a rank that ends after its part of a long sum does not"
 else
     skip "PyTorch" "python3-torch or mpi4py is missing; make check-more PART=frameworks installs them"
 fi

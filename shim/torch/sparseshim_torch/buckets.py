@@ -4,8 +4,11 @@ A bucket is the memory in which DDP's reducer sums gradients, the same in every 
 its buckets anew, in the order in which gradients come. The library is therefore told of a bucket when it
 returns: all sums of the first step are exact, and no residual meets another order of parameters. When the memory of a
 bucket is freed, the library forgets it.
+
+A rank without inputs takes part in the sums of the others by DDP's join hook (join()), with zeros in other memory.
 """
 import ctypes
+import functools
 import sys
 import weakref
 
@@ -13,7 +16,9 @@ import torch
 
 from .memory import HALVES
 
-BACKWARD = ("torch/autograd/__init__.py", "torch/autograd/graph.py")
+REDUCER, JOIN = "reducer", "join"
+CALLERS = {"torch/autograd/__init__.py": REDUCER, "torch/autograd/graph.py": REDUCER,
+           "torch/nn/parallel/distributed.py": JOIN}
 TYPES = (torch.float32, torch.float64, *HALVES)
 
 try:
@@ -25,13 +30,26 @@ except AttributeError:  # the library is not preloaded
     identify = None
 
 
-def by_reducer(depth):
-    """Returns true if DDP's reducer calls the function `depth` frames up: in backward, from C++."""
+@functools.lru_cache(maxsize=None)
+def active():
+    """Returns true if the library may take buckets; its options, and so the answer, are alike on all ranks."""
+    if identify is None:
+        return False
+    probe = ctypes.c_float()
     try:
-        caller = sys._getframe(depth + 1)
+        return identify(ctypes.addressof(probe), 1, 1) == 0
+    finally:
+        unregister(ctypes.addressof(probe))
+
+
+def caller(depth):
+    """Returns the part of DDP that calls the function `depth` frames up: REDUCER (in backward, from C++) or JOIN; None
+    if DDP does not call it."""
+    try:
+        file = sys._getframe(depth + 1).f_code.co_filename
     except ValueError:  # a thread of autograd
-        return True
-    return caller.f_code.co_filename.endswith(BACKWARD)
+        return REDUCER
+    return next((part for name, part in CALLERS.items() if file.endswith(name)), None)
 
 
 class Bucket:
@@ -39,20 +57,21 @@ class Bucket:
 
     def __init__(self, tensor):
         self.tensor, self.sum = weakref.ref(tensor, self.freed), None
-        self.address = None
+        self.address, self.told = None, False
 
     def tell(self, tensor, position):
-        """Tells the library. If no rule may take it, 16-bit elements need no memory of their own."""
-        self.sum = tensor.float() if tensor.dtype in HALVES else tensor.detach()
-        address = self.sum.data_ptr()
-        if identify(address, self.sum.numel(), position) == 0:
-            self.address = address
-        if self.address is None or self.sum.data_ptr() == tensor.data_ptr():
-            self.sum = None
+        """Tells the library, once. Returns true if it has a place for the bucket."""
+        row = tensor.float() if tensor.dtype in HALVES else tensor
+        self.told = True
+        if identify(row.data_ptr(), row.numel(), position) != 0:
+            return False
+        self.address, self.sum = row.data_ptr(), None if row is tensor else row
+        return True
 
-    def freed(self, _):
+    def freed(self, _=None):
         if self.address is not None:
             unregister(self.address)
+        self.address = None
 
 
 class Buckets:
@@ -64,17 +83,18 @@ class Buckets:
     def meet(self, tensor):
         """Returns the memory in 32 bits in which a bucket of 16-bit elements is to be summed; None if MPI sums the
         tensor as it is."""
-        if identify is None or tensor.dtype not in TYPES or not tensor.is_contiguous():
+        if not active() or tensor.dtype not in TYPES or not tensor.is_contiguous():
             return None
         key = tensor.data_ptr(), tensor.numel(), tensor.dtype
         bucket = self.known.get(key)
         if bucket is None or bucket.tensor() is not tensor:
+            if bucket is not None:
+                bucket.freed()
             self.forget_freed()
             self.known[key] = Bucket(tensor)
             return None
-        if bucket.address is None:
+        if not bucket.told and bucket.tell(tensor, self.positions + 1):
             self.positions += 1
-            bucket.tell(tensor, self.positions)
         return bucket.sum
 
     def forget_freed(self):

@@ -12,12 +12,11 @@ from mpi4py import MPI
 from torch.distributed import ReduceOp
 
 from . import job
-from .buckets import Buckets, by_reducer
-from .memory import HALVES, Output, Reduction, deal, flat, join, raw, typed
-from .work import Collective, Lane, Message, here
+from .buckets import REDUCER, Buckets, active, caller
+from .memory import HALVES, Output, Reduction, check, deal, flat, join, raw, typed
+from .work import TORCH, Collective, Lane, Message, here
 
 NAME = "sparseshim"
-TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 HALF_SUM = 65536  # elements from which 16-bit types travel in 16 bits
 
 
@@ -35,7 +34,7 @@ class MpiGroup(dist.ProcessGroup):
         comm.Set_errhandler(MPI.ERRORS_RETURN)
         comm.Set_name(f"torch.distributed {name}"[:MPI.MAX_OBJECT_NAME - 1])
         self.world_ranks = comm.group.Translate_ranks(range(comm.size), job.WORLD.group)
-        self.lanes, self.buckets = [Lane(f"sparseshim {name}", 0, lambda: comm)], Buckets()
+        self.lanes, self.buckets = [Lane(name, 0, lambda: comm)], Buckets()
         self.broken, self.calls, self.devices = None, 0, []
         job.watch(self)
 
@@ -114,7 +113,7 @@ class MpiGroup(dist.ProcessGroup):
         depth = getattr(here, "depth", 0)
         while depth >= len(self.lanes):
             deeper = len(self.lanes)
-            self.lanes.append(Lane(f"sparseshim {self.label}, {deeper} deep", deeper, lambda: self.copy(deeper)))
+            self.lanes.append(Lane(self.label, deeper, lambda: self.copy(deeper)))
         return self.lanes[depth]
 
     def copy(self, depth):
@@ -140,7 +139,7 @@ class MpiGroup(dist.ProcessGroup):
         return work
 
     def under_way(self):
-        """Returns the name of the call that is in MPI, and for how many seconds; None, 0 if there is none."""
+        """Returns the work that is in MPI, and for how many seconds; None, 0 if there is none."""
         return max((lane.under_way() for lane in self.lanes), key=lambda call: call[1])
 
     def give_up(self, why):
@@ -156,31 +155,48 @@ class MpiGroup(dist.ProcessGroup):
         for lane in self.lanes:
             lane.stop()
 
-    shutdown = stop
+    def shutdown(self):
+        """Frees the communicators; on all ranks of the group, in one order (destroy_process_group)."""
+        if self not in job.groups:
+            return
+        self.stop()
+        if not self.broken:
+            job.groups.remove(self)
+            self.broken = RuntimeError(f"sparseshim: group {self.label} is destroyed")
+            for comm in [self.base, *(lane.comm for lane in self.lanes if lane.depth and lane.comm)]:
+                comm.Free()
 
     def abort(self):
         job.abort(f"group {self.label} is aborted")
 
     # ---- sums ----
 
-    def allreduce(self, tensors, opts=None, name="all_reduce", depth=1):
-        total = Reduction(operator_of(opts), self.ranks)
-        bucket = len(tensors) == 1 and total.torch_operator == ReduceOp.SUM and by_reducer(depth)
+    def allreduce(self, tensors, opts=None):
+        return self.sum_all("all_reduce", tensors, opts, caller(1) if len(tensors) == 1 else None)
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        return self.sum_all("all_reduce_coalesced", tensors, opts, None)
+
+    def sum_all(self, name, tensors, opts, by):
+        """by: the part of DDP that calls. The ranks of a sum may have different ones (join()), but either all or none,
+        and make the same MPI call."""
+        total = Reduction(operator_of(opts), self.ranks, name)
+        is_sum = total.torch_operator == ReduceOp.SUM
 
         def action():
             for tensor in tensors:
-                self.sum_one(tensor, total, self.buckets.meet(tensor) if bucket else None)
+                wide = self.buckets.meet(tensor) if is_sum and by == REDUCER else None
+                in_halves = is_sum and tensor.dtype in HALVES and tensor.numel() >= HALF_SUM
+                if in_halves and not (by and active()):
+                    self.sum_halves(tensor)
+                else:
+                    self.sum_one(tensor, total, wide)
 
         return self.collective(name, action, tensors, tensors, opts)
 
     def sum_one(self, tensor, total, wide):
         """Sums a tensor over the ranks, in place; in `wide` if it is given."""
-        if wide is not None:
-            row = wide.copy_(tensor)
-        elif tensor.dtype in HALVES and tensor.numel() >= HALF_SUM and total.torch_operator == ReduceOp.SUM:
-            return self.sum_halves(tensor)
-        else:
-            row = total.prepare(tensor)
+        row = total.prepare(tensor) if wide is None else wide.copy_(tensor)
         self.comm.Allreduce(MPI.IN_PLACE, typed(row), total.of(row))
         total.finish(row, tensor)
 
@@ -191,7 +207,7 @@ class MpiGroup(dist.ProcessGroup):
         parts = row.tensor_split(self.ranks)
         counts = [2 * part.numel() for part in parts]
         mine = parts[self.me].numel()
-        theirs = torch.empty((self.ranks, mine), dtype=row.dtype)
+        theirs = torch.empty((self.ranks, mine), dtype=row.dtype, device="cpu")
         self.comm.Alltoallv([raw(row)[0], counts, MPI.BYTE], [raw(theirs)[0], [2 * mine] * self.ranks, MPI.BYTE])
         total = theirs[0].float()
         for part in theirs[1:]:
@@ -202,11 +218,8 @@ class MpiGroup(dist.ProcessGroup):
             output.flat.view(-1).copy_(row)
         output.back()
 
-    def allreduce_coalesced(self, tensors, opts=None):
-        return self.allreduce(tensors, opts, "all_reduce_coalesced", 2)
-
     def reduce(self, tensors, opts=None):
-        total, root = Reduction(opts.reduceOp, self.ranks), opts.rootRank
+        total, root = Reduction(opts.reduceOp, self.ranks, "reduce"), opts.rootRank
 
         def action():
             for tensor in tensors:
@@ -231,7 +244,9 @@ class MpiGroup(dist.ProcessGroup):
         total.finish(part, output)
 
     def reduce_scatter(self, outputs, input_lists, opts=None):
-        total = Reduction(operator_of(opts), self.ranks)
+        total = Reduction(operator_of(opts), self.ranks, "reduce_scatter")
+        for output, parts in zip(outputs, input_lists):
+            check("reduce_scatter", [output, *parts], (len(parts), self.ranks), (output.numel(), parts[self.me].numel()))
 
         def action():
             for output, parts in zip(outputs, input_lists):
@@ -247,12 +262,12 @@ class MpiGroup(dist.ProcessGroup):
         return self.collective("reduce_scatter", action, outputs, [*outputs, *sum(input_lists, [])], opts)
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
-        total = Reduction(operator_of(opts), self.ranks)
+        total = Reduction(operator_of(opts), self.ranks, "reduce_scatter_single")
+        for output, tensor in zip(outputs, inputs):
+            check("reduce_scatter_single", [output, tensor], (tensor.numel(), self.ranks * output.numel()))
 
         def action():
             for output, tensor in zip(outputs, inputs):
-                if tensor.numel() != output.numel() * self.ranks:
-                    raise ValueError(f"{tensor.numel()} elements for {self.ranks} outputs of {output.numel()}")
                 self.scatter_sums(output, total.prepare(tensor), total)
 
         return self.collective("reduce_scatter_single", action, outputs, [*outputs, *inputs], opts)
@@ -273,7 +288,7 @@ class MpiGroup(dist.ProcessGroup):
     @staticmethod
     def row_for(tensors):
         """Returns host memory for the elements of all tensors."""
-        return torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
+        return torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype, device="cpu")
 
     def broadcast(self, tensors, opts=None):
         root = opts.rootRank if opts is not None else 0
@@ -291,6 +306,9 @@ class MpiGroup(dist.ProcessGroup):
         return self.collective("broadcast", action, tensors, tensors, opts)
 
     def allgather(self, outputs, inputs, opts=None):
+        for parts, tensor in zip(outputs, inputs):
+            check("all_gather", [tensor, *parts], (len(parts), self.ranks), (parts[self.me].numel(), tensor.numel()))
+
         def action():
             for parts, tensor in zip(outputs, inputs):
                 sent, row = self.on_host(flat(tensor)), self.row_for(parts)
@@ -308,8 +326,6 @@ class MpiGroup(dist.ProcessGroup):
 
     def gather_into(self, output, tensor):
         """Gathers tensors of one size in the order of the ranks."""
-        if output.numel() != tensor.numel() * self.ranks:
-            raise ValueError(f"{output.numel()} elements for {self.ranks} inputs of {tensor.numel()}")
         into, sent = Output(output, keep=False), flat(tensor)
         row = into.flat if not into.flat.is_cuda else self.row_for([into.flat])
         size, at, begin = sent.numel() * sent.element_size(), sent.data_ptr(), row.data_ptr()
@@ -323,6 +339,9 @@ class MpiGroup(dist.ProcessGroup):
         into.back()
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
+        for output, tensor in zip(outputs, inputs):
+            check("all_gather_single", [output, tensor], (output.numel(), self.ranks * tensor.numel()))
+
         def action():
             for output, tensor in zip(outputs, inputs):
                 self.gather_into(output, tensor)
@@ -338,6 +357,8 @@ class MpiGroup(dist.ProcessGroup):
 
     def gather(self, outputs, inputs, opts=None):
         root = opts.rootRank
+        if self.me == root:
+            check("gather", [*inputs, *outputs[0]], ([part.numel() for part in outputs[0]], [inputs[0].numel()] * self.ranks))
 
         def action():
             sent = self.on_host(flat(inputs[0]))
@@ -352,6 +373,8 @@ class MpiGroup(dist.ProcessGroup):
 
     def scatter(self, outputs, inputs, opts=None):
         root = opts.rootRank
+        if self.me == root:
+            check("scatter", [*outputs, *inputs[0]], ([part.numel() for part in inputs[0]], [outputs[0].numel()] * self.ranks))
 
         def action():
             row, sent = self.row_for(outputs), self.on_host(join(inputs[0])) if self.me == root else None
@@ -367,6 +390,9 @@ class MpiGroup(dist.ProcessGroup):
                             [raw(received)[0], [size * count for count in received_counts], MPI.BYTE])
 
     def alltoall(self, outputs, inputs, opts=None):
+        check("all_to_all", [*outputs, *inputs], (len(outputs), self.ranks), (len(inputs), self.ranks),
+              (outputs[self.me].numel(), inputs[self.me].numel()))
+
         def action():
             row = self.row_for(outputs)
             self.exchange(self.on_host(join(inputs)), [part.numel() for part in inputs],
@@ -378,12 +404,16 @@ class MpiGroup(dist.ProcessGroup):
     def all_to_all_single(self, output, input, output_split_sizes=None, input_split_sizes=None, opts=None):
         def counts(tensor, splits):
             rows = tensor.shape[0] if tensor.dim() else 1
-            return [tensor.numel() // max(rows, 1) * part for part in splits or [rows // self.ranks] * self.ranks]
+            splits = splits or [rows // self.ranks] * self.ranks
+            check("all_to_all_single", [output, input], (len(splits), self.ranks), (sum(splits), rows))
+            return [tensor.numel() // max(rows, 1) * part for part in splits]
+
+        sent, received = counts(input, input_split_sizes), counts(output, output_split_sizes)
+        check("all_to_all_single", [], (received[self.me], sent[self.me]))
 
         def action():
             row = self.row_for([output])
-            self.exchange(self.on_host(flat(input)), counts(input, input_split_sizes),
-                          row, counts(output, output_split_sizes))
+            self.exchange(self.on_host(flat(input)), sent, row, received)
             deal(row, [output])
 
         return self.collective("all_to_all_single", action, [output], [output, input], opts)

@@ -60,6 +60,16 @@ class Output:
             self.tensor.copy_(self.flat)
 
 
+def check(name, tensors, *pairs):
+    """Raises ValueError unless the numbers of each pair are equal and the tensors have one type."""
+    types = {tensor.dtype for tensor in tensors}
+    if len(types) > 1:
+        raise ValueError(f"sparseshim: {name}: tensors of unequal types: {', '.join(sorted(map(str, types)))}")
+    for found, wanted in pairs:
+        if found != wanted:
+            raise ValueError(f"sparseshim: {name}: sizes do not match: {found}, not {wanted}")
+
+
 def join(tensors):
     """Returns the elements of all tensors in a row, in new memory."""
     return torch.cat([flat(tensor).reshape(-1) for tensor in tensors])
@@ -75,12 +85,13 @@ class Reduction:
     """An operator of torch: prepare() returns what MPI adds up, finish() writes the result. 16-bit types are added
     up in 32 bits."""
 
-    def __init__(self, operator, ranks):
+    def __init__(self, operator, ranks, name):
+        """name: of the call."""
         self.torch_operator, self.ranks = operator, ranks
         self.operator = next((mpi for name, mpi in OPERATORS if operator == name), None)
         self.factor = operator.__getstate__() if operator == ReduceOp.PREMUL_SUM else None  # None in PyTorch 1.13
         if self.operator is None or (operator == ReduceOp.PREMUL_SUM and self.factor is None):
-            raise ValueError(f"sparseshim: operator {operator} is not supported")
+            raise ValueError(f"sparseshim: {name}: operator {operator} is not supported")
 
     def prepare(self, tensor):
         row = flat(tensor)

@@ -1,6 +1,7 @@
 """Lets torch.distributed run over MPI in a program that asks for gloo, nccl or mpi.
 
-Two functions of torch.distributed are wrapped: init_process_group, and the one that makes every group.
+Three functions of torch.distributed are wrapped: init_process_group, the one that makes every group, and
+destroy_process_group.
 """
 import functools
 import inspect
@@ -31,26 +32,26 @@ def is_served(backend):
 
 
 def wrap(c10d, place):
-    """Replaces the two functions. A refusal is said once, and the program's own backend goes on."""
-    make, init = c10d._new_process_group_helper, c10d.init_process_group
+    """Replaces three functions. A refusal is said once on each host, and the program's own backend goes on."""
+    make, init, destroy = c10d._new_process_group_helper, c10d.init_process_group, c10d.destroy_process_group
     redirected = []  # the module group, once the world is made of it
 
     @functools.wraps(init)
     def init_process_group(*arguments, **named):
         asked = inspect.signature(init).bind(*arguments, **named).arguments
         refusal = refuse(asked, place)
-        provisional = os.environ.pop(PROVISIONAL, None) is not None
+        provisional = os.environ.pop(PROVISIONAL, None)
         by_environment = asked.get("init_method") in (None, "env://") and asked.get("store") is None
         if refusal:
-            if place.rank == 0:
+            if place.local == 0:
                 say(f"torch.distributed stays with {asked.get('backend') or 'its own backend'}: {refusal}")
-            if provisional and place.locals < place.ranks:
+            if provisional is not None and place.locals < place.ranks:
                 del os.environ["MASTER_ADDR"]  # of this host alone; torch.distributed says that it is missing
             return init(*arguments, **named)
         from . import group, job
 
-        if provisional and by_environment:
-            job.set_master(place)
+        if provisional is not None and by_environment:
+            job.set_master(provisional)
         redirected[:] = [group]
         if str(asked.get("backend")).lower() == "mpi":
             asked["backend"] = "gloo"  # until the wrapper below
@@ -61,7 +62,7 @@ def wrap(c10d, place):
         if not redirected:
             return make(size, rank, ranks, backend, *others, **named)
         if not is_served(backend):
-            if place.rank == 0:
+            if place.local == 0:
                 say(f"a group stays with {backend}: gloo, nccl and mpi are redirected")
             return make(size, rank, ranks, backend, *others, **named)
         named.pop("device_id", None)  # of a backend that is not made
@@ -72,7 +73,17 @@ def wrap(c10d, place):
             rename(c10d, group, "nccl" if "nccl" in str(backend).lower() else "gloo")
         return result
 
-    for wrapper, wrapped in ((init_process_group, init), (_new_process_group_helper, make)):
+    @functools.wraps(destroy)
+    def destroy_process_group(group=None):
+        """PyTorch before 2.4 shuts no group down."""
+        groups = known(c10d)
+        gone = [group] if group is not None and group is not c10d.GroupMember.WORLD else list(groups)
+        destroy(group)
+        for each in gone:
+            if redirected and isinstance(each, redirected[0].MpiGroup):
+                each.shutdown()
+
+    for wrapper, wrapped in ((init_process_group, init), (_new_process_group_helper, make), (destroy_process_group, destroy)):
         setattr(c10d, wrapped.__name__, wrapper)
 
 
@@ -91,8 +102,13 @@ def refuse(asked, place):
     return usable.refuse(place)
 
 
+def known(c10d):
+    """Returns torch's table of groups."""
+    world = getattr(c10d, "_world", None)
+    return world.pg_map if world is not None else c10d._pg_map
+
+
 def rename(c10d, group, name):
     """Makes get_backend() return the name that the program asked for."""
-    world = getattr(c10d, "_world", None)
-    groups = world.pg_map if world is not None else c10d._pg_map
+    groups = known(c10d)
     groups[group] = (name, *groups[group][1:])

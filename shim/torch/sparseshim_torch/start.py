@@ -6,7 +6,8 @@ import os
 import sys
 
 C10D = "torch.distributed.distributed_c10d"
-PROVISIONAL = "MASTER_ADDR_OF_SPARSESHIM"  # set, as MASTER_ADDR is, until rank 0 has said where it is
+# Set, as MASTER_ADDR is, until rank 0 has said where it is; to the user's MASTER_PORT.
+PROVISIONAL = "MASTER_PORT_OF_SPARSESHIM"
 
 JOBS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -48,7 +49,8 @@ def set_variables(here):
                         ("LOCAL_WORLD_SIZE", here.locals)):
         os.environ.setdefault(name, str(value))
     if "MASTER_ADDR" not in os.environ:
-        os.environ[PROVISIONAL] = os.environ["MASTER_ADDR"] = "127.0.0.1"
+        os.environ[PROVISIONAL] = os.environ.get("MASTER_PORT", "")
+        os.environ["MASTER_ADDR"] = "127.0.0.1"
         os.environ.setdefault("MASTER_PORT", "29500")
 
 

@@ -12,6 +12,7 @@ from mpi4py import MPI
 from . import job
 
 here = threading.local()  # depth: of the collectives that this thread calls; comm: of the lane whose call it makes
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 POLL = 1e-3  # the longest sleep between two tests of a message, in seconds
 
 
@@ -32,15 +33,21 @@ class Future(torch.futures.Future):
         super().__init__(**({"devices": devices} if devices else {}))
         self.depth, self.on = depth, devices
 
+    def add_done_callback(self, callback):
+        def run(_):
+            with at_depth(self.depth + 1):
+                callback(self)
+
+        super().add_done_callback(run)
+
     def then(self, callback):
         after = Future(self.depth, self.on)
 
         def run(_):
-            with at_depth(self.depth + 1):
-                try:
-                    after.set_result(callback(self))
-                except Exception as error:
-                    after.set_exception(error)
+            try:
+                after.set_result(callback(self))
+            except Exception as error:
+                after.set_exception(error)
 
         self.add_done_callback(run)
         return after
@@ -59,6 +66,7 @@ class Collective(dist._Work):
     def run(self):
         """Makes the MPI calls. Returns the error, which names the call; None if there is none."""
         try:
+            here.comm = self.lane.communicator()
             for event in self.events:
                 event.synchronize()
             with torch.no_grad():
@@ -68,7 +76,11 @@ class Collective(dist._Work):
         except MPI.Exception as error:
             return RuntimeError(f"sparseshim: MPI error in {self.name}: {error}")
         except Exception as error:
-            return type(error)(f"sparseshim: {self.name}: {error}")
+            text = f"sparseshim: {self.name}: {error}"
+            try:
+                return type(error)(text)
+            except Exception:  # its constructor wants something else
+                return RuntimeError(text)
         return None
 
     def finish(self, error):
@@ -124,25 +136,29 @@ class Collective(dist._Work):
 
 
 class Lane:
-    """Makes collectives of one group in the order of their calls: in a thread of its own, or, if none is under way, in
+    """Makes collectives of the group `label` in the order of their calls: in a thread of its own, or, if none is under way, in
     the thread of a caller that would wait anyway. Another thread completes their futures, in the same order.
 
     Callbacks of futures may call collectives, and wait for them (PowerSGD). The program does so meanwhile, and in an
     order that differs between ranks. Collectives that callbacks call therefore have a lane and a communicator of
     their own, one deeper; each lane alone has the same order on all ranks. make_comm() makes the communicator."""
 
-    def __init__(self, name, depth, make_comm):
+    def __init__(self, label, depth, make_comm):
+        name = f"sparseshim {label}, {depth} deep" if depth else f"sparseshim {label}"
         self.name, self.depth, self.make_comm, self.comm = name, depth, make_comm, None
+        self.key = f"{label}/{depth}"
         self.todo, self.thread = queue.SimpleQueue(), None
         self.completing, self.completer = queue.SimpleQueue(), None
         self.turn, self.starting = threading.Lock(), threading.Lock()  # turn: held during MPI calls
         self.waiting = collections.deque()  # of the thread, the running one included
         self.running, self.since = None, 0.0
         self.inline = False
-        self.recent = collections.deque(maxlen=256)  # torch 1.13 frees the Python half of a Work too early
+        self.recent, self.given_up = [], False
 
     def add(self, work, waits):
-        self.recent.append(work)
+        work.number = job.count(self.key)
+        if TORCH < (2, 0):  # it frees the Python half of a Work too early
+            self.recent = [old for old in self.recent[-255:] if not (old.ended.is_set() and old.future)] + [work]
         if waits and not self.waiting and self.turn.acquire(blocking=False):
             try:
                 self.inline = True
@@ -158,23 +174,20 @@ class Lane:
             self.thread.start()
 
     def serve(self):
-        while True:
-            work = self.todo.get()
-            if work is None:
-                return
+        for work in iter(self.todo.get, None):
             with self.turn:
                 self.make(work, self.waiting.popleft)
+            del work  # its tensors live no longer than it
 
     def make(self, work, before_end=None):
         error = None
         if not work.ended.is_set():  # else it was given up
+            outer = getattr(here, "comm", None)
             self.running, self.since = work, time.monotonic()
-            if self.comm is None:
-                self.comm = self.make_comm()
-            outer, here.comm = getattr(here, "comm", None), self.comm
-            error = work.run()
-            here.comm = outer
-            self.running = None
+            try:
+                error = work.run()
+            finally:
+                here.comm, self.running = outer, None
         if before_end:
             before_end()
         work.finish(error)
@@ -189,29 +202,44 @@ class Lane:
 
     def complete_all(self):
         here.depth = self.depth + 1
-        while True:
-            self.completing.get().complete()
+        for work in iter(self.completing.get, None):
+            work.complete()
+            del work  # its tensors live no longer than it
 
     def under_way(self):
-        """Returns the name of the call that is in MPI, and since how many seconds; None, 0 if there is none."""
+        """Returns the work that is in MPI, and since how many seconds; None, 0 if there is none."""
         running, since = self.running, self.since
-        return (running.name, time.monotonic() - since) if running is not None else (None, 0)
+        return (running, time.monotonic() - since) if running is not None else (None, 0)
 
     def give_up(self, error):
         """Ends all calls by an error, for a thread that does not return from MPI."""
+        self.given_up = True
         for work in list(self.waiting):
             work.finish(error)
 
     def stop(self):
-        """Waits until all calls are made, and ends the thread."""
+        """Waits until all calls are made or given up, and ends the threads."""
         if self.thread is not None:
             self.todo.put(None)
-            self.thread.join()
+            while self.thread.is_alive() and not self.given_up:
+                self.thread.join(.1)
             self.thread = None
+        with self.starting:
+            if self.completer is not None:
+                self.completing.put(None)
+                self.completer = None
+
+    def communicator(self):
+        if self.comm is None:
+            self.comm = self.make_comm()
+        return self.comm
 
 
 class Message(dist._Work):
-    """A send or receive. `after` is called when it has ended."""
+    """A send or receive. `after` is called when it has ended. MPI uses the memory until then, even if the program
+    drops the message."""
+
+    open = set()
 
     def __init__(self, name, request, tensors, limit, peers, after=None):
         """peers: ranks of the world that it may wait for."""
@@ -219,11 +247,13 @@ class Message(dist._Work):
         self.name, self.request, self.tensors, self.after = name, request, tensors, after
         self.limit, self.peers = limit, peers
         self.status = MPI.Status()
+        self.open.add(self)
 
     def test(self):
         try:
             if self.request is not None and self.request.Test(self.status):
                 self.request = None
+                self.open.discard(self)
                 if self.after:
                     self.after()
         except MPI.Exception as error:
