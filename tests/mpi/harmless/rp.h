@@ -217,7 +217,8 @@ static inline int rp_left(int err)
 #define RP(name, ...) (rp_enter(#name), rp_left(MPI_##name(__VA_ARGS__)))
 
 /* The MPI library may run the operator of one thread's request, or the callback of its datatype, in
- * another thread's call, ordered by a lock that ThreadSanitizer does not see: it watches none of them. */
+ * another thread's call, ordered by a lock that ThreadSanitizer does not see: it watches none of
+ * them. */
 #define RP_RUN_BY_MPI __attribute__((no_sanitize("thread")))
 
 /* Called in a callback: records it if it runs where the program's own code may not. Returns the
