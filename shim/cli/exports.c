@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "shim/cli/script.h"
 
 /* Returns true if the command starts the same file as mpirun does. */
@@ -67,6 +68,16 @@ static bool exports(char *const *argv, const char *name, size_t length)
     return false;
 }
 
+/* Returns true if the variable is a PYTHONPATH that begins with the folder of shim/torch, which run
+ * has put there. */
+static bool redirects_torch(const char *variable)
+{
+    char folder[PATH_MAX];
+
+    return strncmp(variable, "PYTHONPATH=", 11) == 0 && cfg_libexecdir(folder, sizeof folder) &&
+           strncmp(variable + 11, folder, strlen(folder)) == 0;
+}
+
 /* Writes "-x NAME" for each variable to be handed on. Returns the number of words, or SIZE_MAX
  * without memory. */
 static size_t add_exports(char **words, char *const *argv)
@@ -78,7 +89,7 @@ static size_t add_exports(char **words, char *const *argv)
         size_t length = strcspn(*variable, "=");
 
         if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 &&
-            strncmp(*variable, "PYTHONPATH=", 11) != 0 &&
+            !redirects_torch(*variable) &&
             (strncmp(*variable, "SPARSESHIM_", 11) != 0 || exports(argv, *variable, length)))
             continue;
         words[n++] = option;

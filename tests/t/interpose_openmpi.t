@@ -196,6 +196,12 @@ if command -v mpirun.openmpi >"$WORK/out"; then
     tap "$?" "a program of MPICH under mpirun of Open MPI: each process gets its sums"
     [ "$(grep -c "^sparseshim.*$singletons" "$WORK/err")" -eq 1 ]
     tap "$?" "that its ranks have not met is said once, with the remedy"
+    within 60 env PYTHONPATH=/of/the/user "$BUILD/sparseshim" run -n -- mpirun.openmpi -n 2 ./app
+    [ "$STATUS" -eq 0 ] && grep -q -e '-x LD_PRELOAD' "$WORK/out" && ! grep -q PYTHONPATH "$WORK/out"
+    tap "$?" "run hands on what it has set, and no PYTHONPATH of the user"
+    within 60 env PYTHONPATH=/of/the/user "$BUILD/sparseshim" run -n -- mpirun.openmpi -n 2 python3 app.py
+    [ "$STATUS" -eq 0 ] && grep -q -e '-x PYTHONPATH' "$WORK/out" && grep -q 'PYTHONPATH=.*/python:/of/the/user' "$WORK/out"
+    tap "$?" "... but, for Python, its own folder before that of the user"
 fi
 if command -v mpicc.openmpi >"$WORK/out"; then
     within 60 mpicc.openmpi -o "$WORK/sum" scripts/examples/sum.c
