@@ -224,7 +224,7 @@ static void say_lanes(struct ss_summary *s, const struct ss_stats *stats)
 
 /* ---- lossy modes ---- */
 
-/* A tensor of which every element is asked for is sent in few bits; of others, the largest. */
+/* Returns true if every element of the tensor is sent, in the width of its VALUE_TYPE. */
 static bool is_whole(const struct ss_tensor_record *r)
 {
     return r->topk_calls > 0 && r->asked_sum >= (double)r->topk_calls;
@@ -249,7 +249,8 @@ static void say_topk(struct ss_summary *s, const struct ss_stats *stats)
         sent += r->density_sum * (double)r->count;
     }
     if (whole > 0)
-        snprintf(bits, sizeof bits, "; %s calls sent in few bits", SS_COUNT(whole));
+        snprintf(bits, sizeof bits, "; %s calls sent whole, in the width of VALUE_TYPE",
+                 SS_COUNT(whole));
     if (calls > 0 || whole == 0)
         snprintf(largest, sizeof largest, "; %s calls sent as top-k, %s of their elements",
                  SS_COUNT(calls), SS_SHARE(ss_ratio(sent, all)));
@@ -365,7 +366,7 @@ static void say_merged(struct ss_summary *s, const struct ss_merged_record *r)
 /* A job whose sums take a smaller share of its time has nothing to gain. */
 #define LITTLE 0.02
 
-/* What a mode would do with the calls that were passed on, all lanes together. */
+/* The prediction of a mode for all calls that were passed on. */
 struct prospect {
     double saved;                   /* seconds */
     struct ss_report_totals totals; /* bytes_sent and sent_inside of the calls that would gain */

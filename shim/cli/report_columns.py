@@ -15,7 +15,7 @@ lane_1 | sparse | text | 1 | the call signature of most bytes that has calls mad
 lane_2 | sparse | text | 1 | the second such call signature
 lane_3 | sparse | text | 1 | the third such call signature
 passed | passed | text | 1 | the reasons for which most calls were handed to the MPI library
-topk | lossy | text | 1 | lossy modes: tensors that are lossy or exact; calls sent in few bits, or as top-k and the share that was sent of these
+topk | lossy | text | 1 | lossy modes: tensors that are lossy or exact; calls sent whole, in the width of VALUE_TYPE, or as top-k and the share that was sent of these
 partial | partial | text | 1 | partial allreduces: rounds with this rank's gradient, and its late gradients
 unsent | unsent | text | 1 | late gradients at the end, of which no round has sent anything
 synchronous | waiting | text | 1 | other calls that make every step wait for all ranks
@@ -267,7 +267,7 @@ type | type | text | 1 | datatype of the elements
 count | count | count | 1 | elements
 calls | calls | count | 1 | calls of it, lossy or not
 state | state | text | 2! | registered: its calls are lossy; exact; candidate: its position in the step is not known yet
-topk_calls | lossy calls | count | 2 | calls sent in few bits or as top-k
+topk_calls | lossy calls | count | 2 | calls sent whole or as top-k
 density_asked | asked | share | 2 | share of the elements asked for, warm-up included; mean of these calls
 density_selected | selected | share | 2 | share of the elements that this rank selected; mean of these calls
 off | off k | share | 2* | error of this rank's selections: |selected - k| / k, mean
