@@ -4,6 +4,9 @@
 
 #include "core/tensor/tensor.h"
 
+struct ss_json;
+struct ss_stats;
+
 struct ss_tensor_record {
     struct ss_tensor_record *next;
     const void *owner; /* the communicator while it may be booked again, else NULL */
@@ -36,5 +39,8 @@ struct ss_tensor_record {
     uint64_t guard_looks;
     double guard_cosine, guard_ratio;
 };
+
+/* Writes the array of all tensors of a report. */
+void ss_tensors_write_json(struct ss_json *j, const struct ss_stats *stats);
 
 #endif

@@ -13,19 +13,11 @@
 
 #include "config/config.h"
 #include "shim/cli/deps.h"
+#include "shim/cli/family.h"
 #include "shim/cli/imports.h"
 #include "shim/cli/script.h"
 
 enum { NOBODY = -1 };
-
-enum family {
-    FAMILY_NONE,
-    FAMILY_MPICH,
-    FAMILY_STANDARD,
-    FAMILY_OPEN_MPI,
-    FAMILY_OLD_OPEN_MPI,
-    FAMILY_OTHER
-};
 
 struct check {
     const char *asked;   /* as the user named it */
@@ -117,26 +109,6 @@ static int first_caller(const struct check *c, const char *const *names, size_t 
     return NOBODY;
 }
 
-/* The ABI family that a library name stands for. Names of Open MPI up to 1.10 and of the MPICH
- * family overlap, which only the symbols tell. Open MPI 3 has the name of 4 and 5: it is refused
- * at run time. */
-static enum family family_of_name(const char *name)
-{
-    const char *base = base_name(name);
-    const char *version = strstr(base, ".so.");
-    if (strncmp(base, "libmpi", 6) != 0)
-        return FAMILY_NONE;
-    if (strcmp(base, "libmpi_abi.so.1") == 0)
-        return FAMILY_STANDARD;
-    if (version != NULL && strncmp(version, ".so.12", 6) == 0)
-        return FAMILY_MPICH;
-    if (strncmp(base, "libmpi.so.40", 12) == 0)
-        return FAMILY_OPEN_MPI;
-    if (strncmp(base, "libmpi.so.20", 12) == 0)
-        return FAMILY_OLD_OPEN_MPI;
-    return FAMILY_OTHER;
-}
-
 static void find_mpi(struct check *c)
 {
     c->mpi = NOBODY;
@@ -147,12 +119,12 @@ static void find_mpi(struct check *c)
             c->mpi = i;
     if (c->mpi == NOBODY) {
         for (size_t i = 0; i < c->deps.n_missing && c->family == FAMILY_NONE; i++)
-            c->family = family_of_name(c->deps.missing[i]);
+            c->family = family_of_name(base_name(c->deps.missing[i]));
         return;
     }
     const struct deps_object *mpi = &c->deps.objects[c->mpi];
     const char *name = mpi->binary.soname != NULL ? mpi->binary.soname : mpi->name;
-    c->family = family_of_name(name);
+    c->family = family_of_name(base_name(name));
     if (exported(c, c->mpi, "ompi_mpi_comm_world") == BINARY_DEFINED) {
         /* Vendors name their Open MPI in other ways. */
         const bool old =
@@ -160,25 +132,6 @@ static void find_mpi(struct check *c)
         c->family = old ? FAMILY_OLD_OPEN_MPI : FAMILY_OPEN_MPI;
     } else if (c->family == FAMILY_NONE)
         c->family = FAMILY_OTHER;
-}
-
-static const char *family_text(enum family family)
-{
-    switch (family) {
-    case FAMILY_MPICH:
-        return "MPICH ABI family (MPICH, Intel MPI, MVAPICH, Cray MPICH)";
-    case FAMILY_STANDARD:
-        return "MPI standard ABI (libmpi_abi)";
-    case FAMILY_OPEN_MPI:
-        return "Open MPI 4 or 5";
-    case FAMILY_OLD_OPEN_MPI:
-        return "Open MPI before 4";
-    case FAMILY_OTHER:
-        return "neither the MPICH ABI family nor Open MPI";
-    case FAMILY_NONE:
-        break;
-    }
-    return "none";
 }
 
 /* Defined in the program itself, exported or not. */

@@ -10,10 +10,6 @@
 #include "core/base/launcher.h"
 #include "shim/cli/script.h"
 
-#ifndef SPARSESHIM_VERSION
-#define SPARSESHIM_VERSION "unknown"
-#endif
-
 static cli_function help;
 static cli_function version;
 

@@ -3,19 +3,12 @@
  * as with ordinary ones. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/call/tensor_access.h"
 #include "core/coll/algorithms.h"
+#include "tests/unit/support/backend_training.h"
 #include "tests/unit/support/far_backend.h"
 #include "tests/unit/support/kind_job.h"
-
-#include "tests/unit/support/backend_training.h"
 
 enum { STEPS = 40 };
 

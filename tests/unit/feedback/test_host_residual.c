@@ -565,27 +565,6 @@ static void the_form_follows_options_and_layout(void **state)
     expect_form("1122", settings, false);
 }
 
-/* ---- the program's functions ---- */
-
-/* Each rank reads all elements of a residual, so that one that adds them to its first gradient
- * after a restart loses nothing. */
-static void a_rank_reads_its_part_at_its_place(void **state)
-{
-    static struct training t;
-    float values[N];
-
-    (void)state;
-    open_on(&t, "11112223", SS_F32, 64, 0, settings_of(SS_RING));
-    lossy_steps(&t, 3);
-    for (int r = 0; r < t.job.size; r++) {
-        memset(values, 0xff, sizeof values);
-        assert_int_equal(ss_residual_read(tensor_of(&t, r), values), SS_OK);
-        for (size_t i = 0; i < N; i++)
-            assert_true((double)values[i] == training_kept(&t, r, i));
-    }
-    training_close(&t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -602,7 +581,6 @@ int main(void)
         cmocka_unit_test(the_plan_predicts_the_bytes),
         cmocka_unit_test(a_rule_gives_one_residual_per_host),
         cmocka_unit_test(a_resting_tensor_sends_its_residual),
-        cmocka_unit_test(a_rank_reads_its_part_at_its_place),
         cmocka_unit_test(the_form_follows_options_and_layout)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include "core/tensor/residual.h"
 #include "tests/unit/support/training.h"
 
-enum { STEPS = 6, MOST = 9, READER = 1, OTHER = 0 /* two ranks of a host */ };
+enum { STEPS = 6, MOST = 9, READER = 1, OTHER = 0 /* two ranks of a host */, N = 1500 };
 
 static struct ss_peers *peers[MOST];
 
@@ -275,9 +275,36 @@ static void options_and_layout_tell_who_reads(void **state)
     }
 }
 
+/* Each rank reads all elements of a residual, so that one that adds them to its first gradient
+ * after a restart loses nothing. */
+static void a_rank_reads_its_part_at_its_place(void **state)
+{
+    static struct training t;
+    struct ss_settings by_ring = settings();
+    float values[N];
+
+    (void)state;
+    by_ring.algorithm = SS_RING;
+    training_open(&t, 8, SS_F32, N, 0, by_ring);
+    job_set_hosts(&t.job, "11112223", 64);
+    for (uint64_t step = 0; step < 3; step++) {
+        draw(&t, step);
+        training_step(&t, false);
+    }
+    for (int r = 0; r < t.job.size; r++) {
+        const struct ss_tensor *tensor = ss_tensors_first(t.job.comm[r]->tensors);
+        memset(values, 0xff, sizeof values);
+        assert_int_equal(ss_residual_read(tensor, values), SS_OK);
+        for (size_t i = 0; i < N; i++)
+            assert_true((double)values[i] == training_kept(&t, r, i));
+    }
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_reads_its_part_at_its_place),
         cmocka_unit_test(the_bits_are_those_of_messages),
         cmocka_unit_test(nonblocking_calls_take_messages),
         cmocka_unit_test(an_input_that_cannot_be_read_goes_in_messages),
