@@ -185,9 +185,8 @@ const struct cfg_option cfg_table[] = {
      FIELD(trace), false, EXPERT},
     {"TORCH", CFG_BOOL, "on", "on, off",
      "on: sparseshim run lets torch.distributed of Python programs run over MPI, by mpi4py, if "
-     "they "
-     "ask for gloo, nccl or mpi and MPI started several ranks. off: gloo and nccl make no MPI "
-     "call.",
+     "they ask for gloo, nccl or mpi and MPI started several ranks. off: gloo and nccl make no "
+     "MPI call.",
      FIELD(torch), false, USER},
     {"STRICT", CFG_BOOL, "off", "on, off",
      "on: a setting that is not valid is an MPI error at the first call that could be served: "

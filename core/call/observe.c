@@ -90,7 +90,7 @@ static void plan_for(const struct ss_feedback *f, struct ss_shape shape, const s
     ss_plan_make(&shape, &nothing, plan);
 }
 
-/* Plans a whole call from the shape of the exact one. What it sends depends on the count alone. */
+/* Plans a whole call from the shape of the exact one. Its bytes depend on the count alone. */
 static void plan_whole_for(const struct ss_feedback *f, struct ss_shape shape, struct ss_plan *plan)
 {
     const struct ss_history nothing = {.result_nnz = 0};

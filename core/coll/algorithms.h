@@ -21,8 +21,9 @@ const struct ss_algorithm_def *const *ss_algorithms(enum ss_kind kind);
 enum ss_algorithm ss_two_level_between(const struct ss_shape *shape,
                                        const struct ss_history *history);
 
-/* Returns true if two_level can run the algorithm between hosts. Exact ones of one level can. One
- * that keeps the largest entries can if each rank owns at most one slice of the sum of its host. */
+/* Returns true if two_level can run the algorithm between hosts. Exact algorithms of
+ * one level can. Algorithms that keep the largest entries can if each rank owns at most one slice
+ * of the sum of its host. */
 bool ss_two_level_takes(const struct ss_shape *shape, enum ss_algorithm algorithm);
 
 /* Returns the slices of n elements that a rank exchanges with other hosts in two_level, and sets

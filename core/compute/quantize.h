@@ -69,7 +69,7 @@ struct ss_quantizers {
      * two arrays overlap.
      *
      * join codes g[i] + r[i], round codes v[i]. r[i] becomes the error, the value minus its level;
-     * round sets v[i] to the level. Both return a bound of the sum of squared errors. */
+     * round sets v[i] to the level. The result is a bound of the sum of squared errors. */
     double (*join)(enum ss_type type, enum ss_values values, const void *g, void *r, size_t n,
                    void *to);
     double (*round)(enum ss_type type, enum ss_values values, void *v, void *r, size_t n, void *to);

@@ -5,7 +5,7 @@
  *     condition  = '*' | ddp | count=N | count=[LO]:[HI] | type=float | type=double
  *                | comm=PATTERN | site=PATTERN
  *     setting    = density=D | k=K/B | algorithm=NAME | keep=first:N | keep=last:N | calls=N
- *                | node
+ *                | node | values=VALUE_TYPE
  *
  * All conditions of a rule must hold; LO and HI are included; '*' holds always, 'ddp' for buffers
  * that the program has identified (shim/sparseshim.h), as shim/torch does with those of DDP. In a
