@@ -56,6 +56,8 @@ void ss_comm_free(struct ss_comm *comm)
     if (!comm)
         return;
     for (unsigned i = 0; i < SS_MERGED; i++) {
+        if (!comm->slots[i])
+            continue; /* works[i] was never used: its pages are not touched */
         ss_work_free(&comm->works[i]);
         free(comm->slots[i]);
     }
