@@ -222,18 +222,19 @@ check.unit: $(UNIT)
 	CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(UNIT)
 	@mkdir -p $(BUILD)/quick && touch $(QUICK_FOLDERS:%=$(BUILD)/quick/%)
 
-# Four files at a time, since ranks that wait sleep; the longest first, so that no core waits for one of
+# Three files at a time, since ranks wait for each other; the longest first, so that no core waits for one of
 # them at the end.
-MPI_JOBS ?= 4
+MPI_JOBS ?= 3
 LONG_T := harmless gradients device train_fmnist device_programs trace interpose_programs nonblocking_merged interpose_oracle \
           device_nonblocking cli install reports
 # What an installation on a cluster takes, tested by the part cluster.
 CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t slurm.t deb.t spack.t))
-# Stock scripts with PyTorch of PyPI, tested by the part torch.
+# Stock scripts with PyTorch of PyPI, tested by the part torch; what Debian's does at the edges, by frameworks.
 TORCH_T := tests/t/torch_apps.t
+EDGES_T := tests/t/torch_edges.t
 check.mpi: tests
 	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(LONG_T:%=tests/t/%.t) \
-	    $(filter-out $(CLUSTER_T) $(TORCH_T) $(LONG_T:%=tests/t/%.t),$(shell ls -r tests/t/*.t))
+	    $(filter-out $(CLUSTER_T) $(TORCH_T) $(EDGES_T) $(LONG_T:%=tests/t/%.t),$(shell ls -r tests/t/*.t))
 
 # Over the kept corpus.
 run_fuzz = for f in $(FUZZ); do name=$${f\#\#*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; echo "fuzz $$name"; begin=$$(date +%s); \
@@ -263,7 +264,7 @@ more.cluster: tests
 more.frameworks: tests
 	@scripts/install-deps build tests frameworks
 	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t tests/t/train_gpt.t \
-	    tests/t/recipes.t tests/t/torch.t
+	    tests/t/recipes.t tests/t/torch.t $(EDGES_T)
 
 # The wheel in an environment of its own, and stock scripts; 8 GB are installed.
 more.torch: tests

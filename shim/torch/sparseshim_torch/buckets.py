@@ -49,6 +49,11 @@ def caller(depth):
         file = sys._getframe(depth + 1).f_code.co_filename
     except ValueError:  # a thread of autograd
         return REDUCER
+    return part_of(file)
+
+
+@functools.lru_cache(maxsize=None)
+def part_of(file):
     return next((part for name, part in CALLERS.items() if file.endswith(name)), None)
 
 

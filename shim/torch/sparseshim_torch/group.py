@@ -134,7 +134,7 @@ class MpiGroup(dist.ProcessGroup):
         lane = self.lane()
         work = Collective(f"{name} of group {self.label}", action, outputs, events, lane)
         lane.add(work, waits=not getattr(options, "asyncOp", True))
-        if work.ended.is_set() and work.error is not None:
+        if work.has_ended and work.error is not None:
             raise work.error
         return work
 
@@ -181,12 +181,10 @@ class MpiGroup(dist.ProcessGroup):
         """by: the part of DDP that calls. The ranks of a sum may have different ones (join()), but either all or none,
         and make the same MPI call."""
         total = Reduction(operator_of(opts), self.ranks, name)
-        is_sum = total.torch_operator == ReduceOp.SUM
-
         def action():
             for tensor in tensors:
-                wide = self.buckets.meet(tensor) if is_sum and by == REDUCER else None
-                in_halves = is_sum and tensor.dtype in HALVES and tensor.numel() >= HALF_SUM
+                wide = self.buckets.meet(tensor) if total.is_sum and by == REDUCER else None
+                in_halves = total.is_sum and tensor.dtype in HALVES and tensor.numel() >= HALF_SUM
                 if in_halves and not (by and active()):
                     self.sum_halves(tensor)
                 else:

@@ -11,8 +11,9 @@ TYPES = {
     torch.int16: MPI.INT16_T, torch.int32: MPI.INT32_T, torch.int64: MPI.INT64_T, torch.bool: MPI.UINT8_T,
 }
 HALVES = (torch.float16, torch.bfloat16)
+SUM, AVG, PREMUL_SUM = ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM
 OPERATORS = (
-    (ReduceOp.SUM, MPI.SUM), (ReduceOp.AVG, MPI.SUM), (ReduceOp.PREMUL_SUM, MPI.SUM), (ReduceOp.PRODUCT, MPI.PROD),
+    (SUM, MPI.SUM), (AVG, MPI.SUM), (PREMUL_SUM, MPI.SUM), (ReduceOp.PRODUCT, MPI.PROD),
     (ReduceOp.MIN, MPI.MIN), (ReduceOp.MAX, MPI.MAX), (ReduceOp.BAND, MPI.BAND), (ReduceOp.BOR, MPI.BOR),
     (ReduceOp.BXOR, MPI.BXOR),
 )
@@ -87,10 +88,10 @@ class Reduction:
 
     def __init__(self, operator, ranks, name):
         """name: of the call."""
-        self.torch_operator, self.ranks = operator, ranks
-        self.operator = next((mpi for name, mpi in OPERATORS if operator == name), None)
-        self.factor = operator.__getstate__() if operator == ReduceOp.PREMUL_SUM else None  # None in PyTorch 1.13
-        if self.operator is None or (operator == ReduceOp.PREMUL_SUM and self.factor is None):
+        known, self.operator = next((row for row in OPERATORS if operator == row[0]), (None, None))
+        self.ranks, self.is_sum, self.is_average = ranks, known is SUM, known is AVG
+        self.factor = operator.__getstate__() if known is PREMUL_SUM else None  # None in PyTorch 1.13
+        if known is None or (known is PREMUL_SUM and self.factor is None):
             raise ValueError(f"sparseshim: {name}: operator {operator} is not supported")
 
     def prepare(self, tensor):
@@ -108,7 +109,7 @@ class Reduction:
         return next((logical for operator, logical in ON_BOOL if operator == self.operator), self.operator)
 
     def finish(self, row, output):
-        if self.torch_operator == ReduceOp.AVG:
+        if self.is_average:
             exact = row.is_floating_point() or row.is_complex()
             row = row.div_(self.ranks) if exact else row.div_(self.ranks, rounding_mode="trunc")
         output = output.detach()

@@ -15,7 +15,7 @@ JOBS = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),  # a batch script has no step
 )
 LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
-LOCALS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
+LOCALS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE")
 
 
 class Place:
@@ -26,11 +26,18 @@ class Place:
 
 
 def number(names, otherwise):
-    """Returns the number at the beginning of the first variable that has one: Slurm writes "2(x3)"."""
-    for name in names:
-        digits = os.environ.get(name, "").partition("(")[0].partition(",")[0]
-        if digits.isdigit():
-            return int(digits)
+    """Returns the number of the first variable that has one."""
+    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdigit()), otherwise)
+
+
+def tasks_of_slurm(otherwise):
+    """Returns the ranks of this host: Slurm writes 2(x3),1 for three hosts of two ranks, and one of one."""
+    host = number(("SLURM_NODEID",), 0)
+    for part in os.environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        tasks, _, times = part.rstrip(")").partition("(x")
+        host -= int(times) if times.isdigit() else 1
+        if host < 0 and tasks.isdigit():
+            return int(tasks)
     return otherwise
 
 
@@ -39,7 +46,7 @@ def place():
     for rank, ranks in JOBS:
         if os.environ.get(rank, "").isdigit() and os.environ.get(ranks, "").isdigit():
             rank, ranks = int(os.environ[rank]), int(os.environ[ranks])
-            return Place(rank, ranks, number(LOCAL, rank), number(LOCALS, ranks))
+            return Place(rank, ranks, number(LOCAL, rank), number(LOCALS, tasks_of_slurm(ranks)))
     return None
 
 
