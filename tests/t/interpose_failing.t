@@ -8,13 +8,13 @@ set -u
 export SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-9 SPARSESHIM_TIMEOUT=3
 [ -n "$LAYOUT" ] || export SPARSESHIM_NODE_AGGREGATION=off # allgather sends, too
 
-# failing RANKS RANK CALL: passes. Where the send was reached, either every rank returned an error,
+# failing RANKS RANK CALL [alone]: passes. Where the send was reached, either every rank returned an error,
 # and in the collective because it was told, not by TIMEOUT; or none did and all sums are right (a
 # vote that could be sent after all, or took the call to the MPI library).
 failing() {
     local ranks=$1 result=0 at how="was not reached"
     PRELOAD="$LIB $PROGRAMS/failing.so" FAILING_RANK=$2 FAILING_CALL=$3 LIMIT=40 \
-        preloaded "$ranks" until_error 3000
+        preloaded "$ranks" until_error 3000 "${@:4}"
     passed || result=1
     at=$(sed -n 's/^# failed at call //p' "$WORK/out")
     if ! grep -q '^failing:' "$WORK/err"; then
@@ -50,4 +50,17 @@ SPARSESHIM_ALPHA=measured SPARSESHIM_BETA=measured failing 3 1 4
 for ranks in 2 3; do
     FAILING_FOREVER=1 failing "$ranks" 1 5
 done
+
+# MODE=quant: in 16 bits these sums are whole numbers and exact.
+export SPARSESHIM_MODE=quant SPARSESHIM_VALUE_TYPE=bf16 SPARSESHIM_ALGORITHM=quantized SPARSESHIM_REGISTER='*:calls=1' \
+    SPARSESHIM_TEST=identity_steps=1
+IN_COLLECTIVE=0
+for number in 3 4 5 7; do
+    failing 3 $((number % 3)) "$number"
+done
+# Here MPI_COMM_WORLD has met in MPI_Init, and fails as well.
+FAILING_FOREVER=1 failing 2 1 5 alone
+FAILING_FOREVER=1 failing 3 1 7 alone
+[ "$IN_COLLECTIVE" -ge 3 ]
+tap "$?" "$IN_COLLECTIVE of these runs failed in the collective of MODE=quant"
 finish
