@@ -119,7 +119,7 @@ struct ss_ballot {
     uint64_t check;    /* hash of all other fields; set on sending, checked on arrival */
 };
 
-_Static_assert(sizeof(struct ss_ballot) <= 400, "a vote is a small message");
+_Static_assert(sizeof(struct ss_ballot) == 296, "core/README.md says how large a vote is");
 
 void ss_ballot_init(struct ss_ballot *ballot);
 void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other);
