@@ -66,6 +66,15 @@ within 60 "${STEP[@]}" printenv SLURMD_NODENAME
 tap "$?" "... the ranks are on both"
 
 # Open MPI, which Slurm starts by PMIx.
+. tests/t/python.sh
+if have_torch; then
+    LD_PRELOAD='' PYTHONPATH=$WORK/path:$PWD/tests/py within 120 "${STEP[@]}" "$BUILD/sparseshim" run --report=rank0 \
+        "$PYTHON3" tests/py/torch_losses.py
+    [ "$STATUS" -eq 0 ] && [ "$(wc -l <"$WORK/out")" -ge 12 ] && grep -q 'calls  *[0-9]* seen' "$WORK/err"
+    tap "$?" "torch.distributed under srun, as torchrun would start it"
+else
+    skip "torch.distributed under srun" "python3-torch or mpi4py is missing"
+fi
 if command -v mpicc.openmpi >/dev/null && srun --mpi=list 2>&1 | grep -qw pmix; then
     within 60 mpicc.openmpi -o "$WORK/sum" scripts/examples/sum.c
     within 60 "$BUILD/sparseshim" run --report=rank0 --algorithm=split_allgather -- srun --mpi=pmix -N2 -n4 --overlap "$WORK/sum"
