@@ -251,7 +251,7 @@ static void say_topk(struct ss_summary *s, const struct ss_stats *stats)
     if (whole > 0)
         snprintf(bits, sizeof bits, "; %s calls sent whole, in the width of VALUE_TYPE",
                  SS_COUNT(whole));
-    if (calls > 0 || whole == 0)
+    if (calls > 0)
         snprintf(largest, sizeof largest, "; %s calls sent as top-k, %s of their elements",
                  SS_COUNT(calls), SS_SHARE(ss_ratio(sent, all)));
     if (stats->tensors_unlisted > 0)

@@ -378,6 +378,9 @@ def save(path, text):
         else:
             draft = Path(f"{path}.new")
             draft.write_text(text)
+            if path.exists() and path.read_text(errors="replace") != text:
+                path.rename(f"{path}.old")
+                say(f"{path}.old is what was in {path} before")
             draft.rename(path)
     except OSError as error:
         problem = f"{path} cannot be written: {error.strerror}"
@@ -401,7 +404,8 @@ def conclude(job, out, command):
             print(f"  {reason}", file=sys.stderr)
     if not groups:
         if not ranks:
-            print("  no rank recorded a call: is it an MPI program with sums of at least MIN_COUNT floats or doubles, "
+            print("  no rank recorded a call: does the command start several ranks (sparseshim learn -- mpirun -n 2 PROGRAM), is "
+                  "it an MPI program with sums of at least MIN_COUNT floats or doubles, "
                   f"and do its hosts see {job.directory}? PyTorch with gloo or nccl makes no MPI call without mpi4py: "
                   "see sparseshim(7), PyTorch", file=sys.stderr)
         return NOTHING

@@ -216,6 +216,9 @@ def take_options(arguments):
 def check_usage(how, form, wanted, names):
     if form == "--legend" and (how or names):
         raise Usage("--legend takes nothing else")
+    late = next((name for name in names if name in FORMS + HOW), None)
+    if late:
+        raise Usage(f"{late} stands before the files: sparseshim report {late} FILE ...")
     if form != "--legend" and not names:
         raise Usage("no file given; usage: sparseshim report FILE ...")
     if how == "--compare" and len(names) != 2:

@@ -275,11 +275,12 @@ learned --out=mine.conf -- plain 60 0
 [ "$STATUS" -eq 3 ] && [ "$(cat mine.conf)" = 'mode = exact' ] &&
     FILE=$WORK/out has "$RULES"
 tap "$?" "a file of the user is not written over, and nothing is lost"
+echo '# a note' >>train.conf
 learned --out=train.conf -- plain 60 0
-[ "$STATUS" -eq 0 ] && has "$RULES"
-tap "$?" "a file that learn wrote is written anew"
+[ "$STATUS" -eq 0 ] && has "$RULES" && ! has '# a note' && FILE=train.conf.old has '# a note' && grep -q 'train.conf.old is what was in ' "$WORK/err"
+tap "$?" "a file that learn wrote is written anew, and what a user has changed in it is kept beside it"
 
-rm -f train.conf
+rm -f train.conf train.conf.old
 learned --steps 40 -- plain 0 0
 [ "$STATUS" -eq 0 ] && has "$RULES"
 tap "$?" "--steps N: a job without end is ended when enough was seen"
@@ -327,7 +328,7 @@ SPARSESHIM_CONFIG=./train.conf within 60 "$MPIRUN" -n 2 "$CLI" run "$WORK/train"
 [ "$STATUS" -eq 0 ] && [ "$(tensors state=registered)" -eq 2 ]
 tap "$?" "its file makes both lossy, without PROGRESS"
 
-rm -f train.conf mine.conf
+rm -f train.conf train.conf.old mine.conf
 [ -z "$(ls)" ]
 tap "$?" "no directory of records is left behind"
 finish

@@ -231,8 +231,8 @@ c_of_open_mpi
 limited
 fortran
 python mpi4py 19 venv_mpi4py
-python DistributedDataParallel 90 venv_torch
-python PyTorch 50 venv_torch
+python PyTorch 90 venv_torch
+python 'PyTorch, with sums of its own' 50 venv_torch
 python jax 50 venv_jax
 batch_scripts
 contained

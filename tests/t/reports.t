@@ -340,6 +340,7 @@ subtest 'a page of HTML stands by itself' => sub {
     is_deeply $seen->{odd}, [], 'with odd numbers every line can be drawn';
     is $seen->{json}{rank}{job}{program}, $evil, 'the name is what it was';
     is +(report('--html lossy exact'))[0], 1, 'of two jobs there is no page';
+    like +(report('lossy --html'))[2], qr/--html stands before the files: sparseshim report --html FILE/, 'an option behind a file';
 };
 
 subtest 'the legend has every key' => sub {

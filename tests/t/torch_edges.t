@@ -51,6 +51,10 @@ dist.init_process_group('gloo', 'file://$WORK/alone' + os.environ['RANK'], rank=
 assert dist.get_world_size() == 1"
     [ "$STATUS" -eq 0 ] && grep -q 'asked for 1 ranks, and mpirun started 2: ' "$WORK/err"
     tap "$?" "another world_size: a sentence, and gloo goes on"
+    LIMIT=30 ranks 2 env RANK=1 "${RUN[@]}" "$PYTHON" tests/py/torch_losses.py
+    [ "$STATUS" -eq 0 ] && cmp -s "$WORK/out" "$WORK/gloo" &&
+        grep -qx "sparseshim: RANK=1 is set, and mpirun's rank 0 counts" "$WORK/err"
+    tap "$?" "a RANK that is left over does not count, and a line says so"
     ends 'ValueError: gone' "an exception of one rank" 'raise ValueError("gone")'
     ends 'all_reduce of group .* waits for rank 1, which has ended' "a rank that exits early" 'sys.exit(3)'
     LATER='dist.all_reduce(torch.ones(4), group=other, async_op=True)'

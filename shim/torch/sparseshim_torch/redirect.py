@@ -42,6 +42,8 @@ def wrap(c10d, place):
         refusal = refuse(asked, place)
         provisional = os.environ.pop(PROVISIONAL, None)
         by_environment = asked.get("init_method") in (None, "env://") and asked.get("store") is None
+        if not refusal and by_environment and asked.get("rank", -1) == -1:
+            take_rank(place)
         if refusal:
             if place.local == 0:
                 say(f"torch.distributed stays with {asked.get('backend') or 'its own backend'}: {refusal}")
@@ -85,6 +87,14 @@ def wrap(c10d, place):
 
     for wrapper, wrapped in ((init_process_group, init), (_new_process_group_helper, make), (destroy_process_group, destroy)):
         setattr(c10d, wrapped.__name__, wrapper)
+
+
+def take_rank(place):
+    """Sets RANK, which may be left over from another launcher: two ranks would take one place, and wait for ever."""
+    mine = str(place.rank)
+    if os.environ.get("RANK", mine) != mine:
+        say(f"RANK={os.environ['RANK']} is set, and mpirun's rank {mine} counts")
+    os.environ["RANK"] = mine
 
 
 def refuse(asked, place):
