@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 if sys.version_info < (3, 9):
@@ -37,6 +38,7 @@ import learn_records as records  # noqa: E402
 
 COMMAND = (Path(__file__).resolve().parent / "@COMMAND@").resolve()
 FIRST_LINE = "# Written by sparseshim learn"
+STAMP = "# as written: "
 NOTHING, WRONG, FAILED, CANNOT_RUN, NOT_FOUND = 1, 2, 3, 126, 127
 LINE = 7500  # characters of REGISTER
 DDP = "ddp"  # the rule of all buckets that the program has identified
@@ -369,18 +371,23 @@ def name_of(ranks):
     return ranks[0].facts.get("program", "program").removesuffix(".py")
 
 
+def stamped(text):
+    """Returns the text of a file with a last line that tells if somebody has changed it."""
+    return f"{text}{STAMP}{zlib.crc32(text.encode(errors='replace')):08x}\n"
+
+
 def save(path, text):
-    """Writes the file unless another's stands there; returns the exit status."""
+    """Writes the file unless another's stands there, or a user has changed it; returns the exit status."""
     problem = ""
     try:
-        if path.exists() and not path.read_text(errors="replace").startswith(FIRST_LINE):
+        before = path.read_text(errors="replace") if path.exists() else None
+        if before is not None and not before.startswith(FIRST_LINE):
             problem = f"{path} is there already, and not of this command's making; --out names another file"
+        elif before is not None and before != stamped(before.rpartition(STAMP)[0]):
+            problem = f"{path} has been changed since this command wrote it; --out names another file"
         else:
             draft = Path(f"{path}.new")
-            draft.write_text(text)
-            if path.exists() and path.read_text(errors="replace") != text:
-                path.rename(f"{path}.old")
-                say(f"{path}.old is what was in {path} before")
+            draft.write_text(stamped(text))
             draft.rename(path)
     except OSError as error:
         problem = f"{path} cannot be written: {error.strerror}"

@@ -53,8 +53,18 @@ assert dist.get_world_size() == 1"
     tap "$?" "another world_size: a sentence, and gloo goes on"
     LIMIT=30 ranks 2 env RANK=1 "${RUN[@]}" "$PYTHON" tests/py/torch_losses.py
     [ "$STATUS" -eq 0 ] && cmp -s "$WORK/out" "$WORK/gloo" &&
-        grep -qx "sparseshim: RANK=1 is set, and mpirun's rank 0 counts" "$WORK/err"
+        grep -qx "sparseshim: RANK names ranks 1, 1: mpirun's ranks count" "$WORK/err"
     tap "$?" "a RANK that is left over does not count, and a line says so"
+    # shellcheck disable=SC2016 # of the inner shell
+    ranks 2 bash -c 'export RANK=$((1 - PMI_RANK)); exec "$@"' - "${RUN[@]}" "$PYTHON" -c "
+import os, torch, torch.distributed as dist
+dist.init_process_group('gloo')
+assert dist.get_rank() == int(os.environ['RANK']) == 1 - int(os.environ['PMI_RANK'])
+x = torch.full((2,), float(dist.get_rank()))
+dist.broadcast(x, 1)
+assert x[0] == 1"
+    [ "$STATUS" -eq 0 ] && ! grep -q 'RANK names' "$WORK/err"
+    tap "$?" "another order of the ranks is kept"
     ends 'ValueError: gone' "an exception of one rank" 'raise ValueError("gone")'
     ends 'all_reduce of group .* waits for rank 1, which has ended' "a rank that exits early" 'sys.exit(3)'
     LATER='dist.all_reduce(torch.ones(4), group=other, async_op=True)'

@@ -55,6 +55,8 @@ class MpiGroup(dist.ProcessGroup):
 
     getRank = rank
 
+    # From C++ by these names, where PyTorch has them as virtual functions; from Python by those below.
+
     def setGroupName(self, name):
         self.label_ = name
 
@@ -66,6 +68,9 @@ class MpiGroup(dist.ProcessGroup):
 
     def getGroupDesc(self):
         return self.description_
+
+    _set_group_name, group_name = setGroupName, property(getGroupName)
+    _set_group_desc, group_desc = setGroupDesc, property(getGroupDesc)
 
     def get_group_store(self):
         return self.store
@@ -181,6 +186,7 @@ class MpiGroup(dist.ProcessGroup):
         """by: the part of DDP that calls. The ranks of a sum may have different ones (join()), but either all or none,
         and make the same MPI call."""
         total = Reduction(operator_of(opts), self.ranks, name)
+
         def action():
             for tensor in tensors:
                 wide = self.buckets.meet(tensor) if total.is_sum and by == REDUCER else None

@@ -42,8 +42,6 @@ def wrap(c10d, place):
         refusal = refuse(asked, place)
         provisional = os.environ.pop(PROVISIONAL, None)
         by_environment = asked.get("init_method") in (None, "env://") and asked.get("store") is None
-        if not refusal and by_environment and asked.get("rank", -1) == -1:
-            take_rank(place)
         if refusal:
             if place.local == 0:
                 say(f"torch.distributed stays with {asked.get('backend') or 'its own backend'}: {refusal}")
@@ -52,6 +50,8 @@ def wrap(c10d, place):
             return init(*arguments, **named)
         from . import group, job
 
+        if by_environment and asked.get("rank", -1) == -1:
+            take_ranks(place, job.WORLD)
         if provisional is not None and by_environment:
             job.set_master(provisional)
         redirected[:] = [group]
@@ -89,12 +89,15 @@ def wrap(c10d, place):
         setattr(c10d, wrapped.__name__, wrapper)
 
 
-def take_rank(place):
-    """Sets RANK, which may be left over from another launcher: two ranks would take one place, and wait for ever."""
-    mine = str(place.rank)
-    if os.environ.get("RANK", mine) != mine:
-        say(f"RANK={os.environ['RANK']} is set, and mpirun's rank {mine} counts")
-    os.environ["RANK"] = mine
+def take_ranks(place, world):
+    """Takes mpirun's ranks if RANK is left over from another launcher, so that two ranks would be one and wait for ever.
+    Another order of the ranks stays as it is."""
+    named = world.allgather(os.environ.get("RANK", "none"))
+    if sorted(named) == sorted(map(str, range(world.size))):
+        return
+    if place.rank == 0:
+        say(f"RANK names ranks {', '.join(named[:8])}{' ...' * (len(named) > 8)}: mpirun's ranks count")
+    os.environ.update(RANK=str(place.rank), LOCAL_RANK=str(place.local), LOCAL_WORLD_SIZE=str(place.locals))
 
 
 def refuse(asked, place):

@@ -12,6 +12,7 @@ from mpi4py import MPI
 from . import job
 
 here = threading.local()  # depth: of the collectives that this thread calls; comm: of the lane whose call it makes
+KEEPS_WORKS = 2, 15  # older versions free the Python half of a Work too early, and C++ then waits for ever
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 POLL = 1e-3  # the longest sleep between two tests of a message, in seconds
 
@@ -105,11 +106,12 @@ class Collective(dist._Work):
             self.future.set_exception(self.error)
 
     def get_future(self):
+        self.lane.is_waited(self)
+        future = Future(self.lane.depth, sorted({event.device for event in self.events}, key=str))
         with self.lock:
             if self.future is not None:
                 return self.future
-            self.future = Future(self.lane.depth, sorted({event.device for event in self.events}, key=str))
-            ended = self.has_ended
+            self.future, ended = future, self.has_ended
         if ended:
             self.lane.complete(self)
         return self.future
@@ -120,6 +122,7 @@ class Collective(dist._Work):
             if not self.end.acquire(timeout=seconds if seconds > 0 else -1):
                 raise RuntimeError(f"sparseshim: {self.name} took longer than the timeout of {seconds:g} s")
             self.end.release()
+        self.lane.is_waited(self)
         if self.error is not None:
             raise self.error
         return True
@@ -155,16 +158,16 @@ class Lane:
         self.todo, self.thread = queue.SimpleQueue(), None
         self.completing, self.completer = queue.SimpleQueue(), None
         self.turn, self.starting = threading.Lock(), threading.Lock()  # turn: held during MPI calls
-        self.lock, self.no_grad = threading.Lock(), torch.no_grad()  # of the works; for who has the turn
+        self.lock, self.no_grad = threading.RLock(), torch.no_grad()  # of the works; for who has the turn
         self.waiting = collections.deque()  # of the thread, the running one included
         self.running, self.since = None, 0.0
         self.inline = False
-        self.recent, self.given_up = [], False
+        self.unwaited, self.given_up = collections.deque(maxlen=256), False
 
     def add(self, work, waits):
         work.number = job.count(self.key)
-        if TORCH < (2, 0):  # it frees the Python half of a Work too early
-            self.recent = [old for old in self.recent[-255:] if not (old.has_ended and old.future)] + [work]
+        if TORCH < KEEPS_WORKS:
+            self.unwaited.append(work)
         if waits and not self.waiting and self.turn.acquire(blocking=False):
             try:
                 self.inline = True
@@ -178,6 +181,11 @@ class Lane:
         if self.thread is None:
             self.thread = threading.Thread(target=self.serve, name=self.name, daemon=True)
             self.thread.start()
+
+    def is_waited(self, work):
+        """Drops a work that is kept for a wait from C++."""
+        with contextlib.suppress(ValueError):
+            self.unwaited.remove(work)
 
     def serve(self):
         for work in iter(self.todo.get, None):
