@@ -5,6 +5,7 @@ watch a job, and write rules for its sums that look like gradients
                   job run to its end); 16 or more, better 32
   --out FILE      the file to write, - for standard output (default: ./PROGRAM.conf); also -o.
                   For `python train.py` PROGRAM is train
+                  A file that is not learn's, or that somebody has changed, stays as it is
   --OPTION=VALUE  set SPARSESHIM_OPTION for the job and in the file
 COMMAND starts the job:  sparseshim learn -- mpirun -n 8 ./train
 The job runs with MODE=learn: no result changes, and each rank records samples of its sums. The file

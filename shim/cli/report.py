@@ -210,15 +210,18 @@ def take_options(arguments):
         if before and before != option:
             raise Usage(f"{before} and {option} exclude each other")
         form, how = (option, how) if option in FORMS else (form, option)
-    return how, form, wanted, arguments[at + (at < len(arguments) and arguments[at] == "--"):]
+    names = arguments[at:]
+    if names[:1] == ["--"]:
+        return how, form, wanted, names[1:]
+    late = next((name for name in names if name in FORMS + HOW), None)
+    if late:
+        raise Usage(f"{late} stands before the files: sparseshim report {late} FILE ...")
+    return how, form, wanted, names
 
 
 def check_usage(how, form, wanted, names):
     if form == "--legend" and (how or names):
         raise Usage("--legend takes nothing else")
-    late = next((name for name in names if name in FORMS + HOW), None)
-    if late:
-        raise Usage(f"{late} stands before the files: sparseshim report {late} FILE ...")
     if form != "--legend" and not names:
         raise Usage("no file given; usage: sparseshim report FILE ...")
     if how == "--compare" and len(names) != 2:
