@@ -30,6 +30,9 @@ enum cfg_device { CFG_DEVICE_AUTO, CFG_DEVICE_CPU, CFG_DEVICE_CUDA };
 enum cfg_debug { CFG_DEBUG_NONE, CFG_DEBUG_WARN, CFG_DEBUG_INFO, CFG_DEBUG_TRACE };
 enum cfg_report { CFG_REPORT_OFF, CFG_REPORT_RANK0, CFG_REPORT_ALL };
 
+/* No option: `sparseshim run` puts the number of its process here, if the user wants a report. */
+#define CFG_RUN_PROCESS "SPARSESHIM_RUN_PROCESS"
+
 /* The values of all options, a field for each row of the table. Texts belong to struct cfg. */
 struct cfg_options {
     bool disable;

@@ -28,10 +28,16 @@ static void set_from_environment(struct cfg *cfg, size_t row)
     cfg_set(cfg, row, value, CFG_FROM_ENVIRONMENT, assignment);
 }
 
-/* Set by the modulefiles. */
-static bool is_of_modulefile(const char *name)
+/* Variables that are no options: of the modulefiles, of run, and of the tests. */
+static bool is_no_option(const char *name)
 {
-    return strcmp(name, CFG_PREFIX "ROOT") == 0 || strcmp(name, CFG_PREFIX "LIB") == 0;
+    static const char *const names[] = {CFG_PREFIX "ROOT", CFG_PREFIX "LIB", CFG_RUN_PROCESS,
+                                        CFG_TEST};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 /* The environment is walked only to find names that are not ours; values come through
@@ -48,7 +54,7 @@ static void find_unknown_variables(struct cfg *cfg)
                  *entry);
         size_t row = cfg_find(name + prefix);
         const char *instead = row == SIZE_MAX ? cfg_removed(name + prefix) : NULL;
-        if (is_of_modulefile(name) || strcmp(name, CFG_TEST) == 0 ||
+        if (is_no_option(name) ||
             (row != SIZE_MAX && strcmp(cfg_table[row].name, name + prefix) == 0))
             continue;
         const char *near = cfg_nearest(name + prefix);

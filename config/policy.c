@@ -112,6 +112,7 @@ static void allow_modes(struct cfg *cfg, const char *where, const char *list)
     char word[LONGEST_WORD + 1], meant[LONGEST_WORD + 20];
     union cfg_value value;
     unsigned modes = 0;
+    const char *whole = list;
     const bool none = is_none(list);
     while (!none && next_word(&list, word)) {
         if (cfg_parse(mode, word, &value)) {
@@ -120,7 +121,8 @@ static void allow_modes(struct cfg *cfg, const char *where, const char *list)
         }
         hint_at_mode(word, meant, sizeof meant);
         cfg_say(cfg, true, "%s: allow_modes = %s is not allowed (allowed: %s" AMONG_MODES "%s)%s",
-                where, CFG_SHOWN(word), mode->allowed, meant, cfg_misread(cfg, where));
+                where, CFG_SHOWN(cfg_same(word, "none") ? whole : word), mode->allowed, meant,
+                cfg_misread(cfg, where));
     }
     if (modes == 0 && !none)
         return;

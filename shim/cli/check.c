@@ -237,6 +237,14 @@ static bool defines_reduction_itself(struct check *c)
                    "%s has an MPI_Allreduce of its own, which comes before every preload", c->path);
 }
 
+static bool is_switched_off(struct check *c)
+{
+    char why[sizeof c->reason];
+    const char *advice = cli_switched_off(why, sizeof why);
+
+    return advice != NULL && verdict(c, advice, "%s", why);
+}
+
 static bool loads_mpi_at_run_time(struct check *c)
 {
     static const char from[] = "from Open MPI 4 or 5, or from the MPICH ABI family";
@@ -468,6 +476,7 @@ static rule *const rules[] = {
     is_privileged,
     lacks_libraries,
     defines_reduction_itself,
+    is_switched_off,
     loads_mpi_at_run_time,
     uses_no_mpi,
     has_other_mpi,

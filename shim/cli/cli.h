@@ -31,6 +31,10 @@ int cli_become_program(const char *verb, int argc, char **argv);
  * one belongs to it; the one beside it; or the name by which Debian has it. */
 void cli_mpirun_of(const char *library, const char *debian, char command[PATH_MAX]);
 
+/* Returns NULL if jobs of this user are served. If the site or the user has switched the library
+ * off, writes why and returns what to do. */
+const char *cli_switched_off(char *why, size_t size);
+
 /* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on LD_PRELOAD, PYTHONPATH
  * and all SPARSESHIM_ variables of the environment; NULL without memory. */
 char **cli_launcher_exports(char **argv);

@@ -88,8 +88,7 @@ static size_t add_exports(char **words, char *const *argv)
     for (char **variable = environ; *variable != NULL; variable++) {
         size_t length = strcspn(*variable, "=");
 
-        if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 &&
-            !redirects_torch(*variable) &&
+        if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 && !redirects_torch(*variable) &&
             (strncmp(*variable, "SPARSESHIM_", 11) != 0 || exports(argv, *variable, length)))
             continue;
         words[n++] = option;

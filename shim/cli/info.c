@@ -132,6 +132,33 @@ static const struct style {
     {"-r", "", {".SS For users\n", ".SS For experts\n"}, print_roff, false},
 };
 
+const char *cli_switched_off(char *why, size_t size)
+{
+    struct cfg *cfg = cfg_load();
+    const char *site = "ask who looks after this cluster; `sparseshim info` lists the files";
+    const char *what = NULL, *advice = NULL, *where;
+    bool for_all = false;
+
+    if (cfg == NULL)
+        return NULL;
+    if ((where = cfg_misread_policy(cfg)) != NULL) {
+        what = "the site's policy cannot be understood: ";
+        advice = site;
+    } else if ((where = cfg_turned_off(cfg, &for_all)) != NULL) {
+        what = for_all ? "the site has switched this library off for all jobs: "
+                       : "no mode is allowed that does as little as MODE asks for: ";
+        advice = for_all ? site : "set SPARSESHIM_MODE to a mode that the file allows";
+    } else if (cfg_disabled() || cfg_options(cfg)->disable) {
+        what = "DISABLE is on";
+        where = "";
+        advice = "unset SPARSESHIM_DISABLE; `sparseshim info` says where it is set";
+    }
+    if (what != NULL)
+        snprintf(why, size, "%s%s", what, where);
+    cfg_free(cfg);
+    return advice;
+}
+
 int cli_info(int argc, char **argv)
 {
     const char *flag = argc > 1 ? argv[1] : "";

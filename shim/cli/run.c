@@ -17,8 +17,9 @@
 
 struct running {
     struct cfg *cfg;
-    bool dry;   /* -n: print what would be set, run nothing */
-    char **set; /* lines "NAME=value" */
+    bool dry;     /* -n: print what would be set, run nothing */
+    bool reports; /* REPORT or REPORT_DIR asks for a report */
+    char **set;   /* lines "NAME=value" */
     size_t sets;
 };
 
@@ -244,17 +245,47 @@ static int set_python_path(struct running *r)
     return status;
 }
 
-/* Lets torch.distributed run over MPI (shim/torch), if TORCH and the other options allow it. */
-static int redirect_torch(struct running *r, char *const *argv)
+/* Returns true for programs that start others on other hosts, or in a service, and wait for none.
+ */
+static bool starts_elsewhere(const char *program)
+{
+    static const char *const names[] = {"srun", "sbatch", "aprun",  "jsrun",
+                                        "flux", "ssh",    "docker", "podman"};
+    const char *slash = strrchr(program, '/');
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(slash != NULL ? slash + 1 : program, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Makes the preloaded library say, once per job, if the program ends without a call of MPI. */
+static void expect_report(const struct running *r, const char *program)
+{
+    char number[24];
+
+    if (!r->reports || starts_elsewhere(program) || ss_launcher_rank() > 0)
+        return;
+    snprintf(number, sizeof number, "%ld", (long)getpid());
+    setenv(CFG_RUN_PROCESS, number, 1);
+}
+
+/* Does what depends on the values of options, those of the command line among them: lets
+ * torch.distributed run over MPI (shim/torch). */
+static int apply_options(struct running *r, char *const *argv)
 {
     struct cfg *cfg;
+    int status = CLI_OK;
 
-    if (cfg_disabled() || !starts_python(argv))
+    if (cfg_disabled())
         return CLI_OK;
-    cfg = cfg_load(); /* with the options of the command line */
+    cfg = cfg_load();
     if (cfg == NULL)
         return no_memory();
-    int status = cfg_options(cfg)->torch ? set_python_path(r) : CLI_OK;
+    const struct cfg_options *options = cfg_options(cfg);
+    r->reports = options->report != CFG_REPORT_OFF || options->report_dir[0] != '\0';
+    if (options->torch && starts_python(argv))
+        status = set_python_path(r);
     cfg_free(cfg);
     return status;
 }
@@ -342,8 +373,10 @@ int cli_run(int argc, char **argv)
     if (status == CLI_OK && takes_preload(argv[first]))
         status = set_preload(&r);
     if (status == CLI_OK)
-        status = redirect_torch(&r, argv + first);
+        status = apply_options(&r, argv + first);
     char **command = status == CLI_OK ? cli_launcher_exports(argv + first) : NULL;
+    if (command != NULL && !r.dry)
+        expect_report(&r, command[0]);
     if (command != NULL)
         status = r.dry ? show(&r, command) : cli_become("run", command);
     else if (status == CLI_OK)

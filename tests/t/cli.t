@@ -268,6 +268,30 @@ subtest 'run says why a program cannot be run' => sub {
     like($err, qr/no program given/, 'is said');
 };
 
+subtest 'run with a report says at the end of a program that it made no MPI call' => sub {
+    my $line = qr/^sparseshim: (\S+) made no MPI call that the library sees, so there is no report; PyTorch .*\n\z/;
+    file('calm.py', "print('ran')\n", 0644);
+    file('waits.sh', "#!/bin/sh\ntrue | cat\n", 0755);
+    for my $set ('--report=rank0', "--report-dir='$dir/reports'") {
+        for my $case (['true', 'true'], ["python3 '$dir/calm.py'", 'calm.py'], ["sh -c 'exec true'", 'true']) {
+            my ($program, $name) = @$case;
+            ($code, $out, $err) = sh("'$cli' run $set $program");
+            is($code, 0, "$set $program ends as it does");
+            is($err =~ $line ? $1 : $err, $name, 'and the line names it');
+        }
+    }
+    for my $case (["'$cli' run true", 'without a report'],
+                  ["SPARSESHIM_DISABLE=1 '$cli' run --report=rank0 true", 'switched off'],
+                  ["'$cli' run --report=rank0 '$dir/waits.sh'", 'a script whose programs may have made calls'],
+                  ["$mpirun -n 3 sh -c 'PMI_RANK=\$((PMI_RANK + 1)) '$cli' run --report=rank0 true'", 'ranks but 0']) {
+        my ($command, $name) = @$case;
+        ($code, $out, $err) = sh($command);
+        is("$code$err", '0', "$name: no line");
+    }
+    ($code, $out, $err) = sh("$mpirun -n 3 '$cli' run --report=rank0 true");
+    like($err, $line, 'one line for all ranks of a job');
+};
+
 my $app = <<'C';
 #include <mpi.h>
 int main(int argc, char **argv)
@@ -347,6 +371,12 @@ subtest 'check sees an ordinary MPI program' => sub {
     like($out, qr/^what to do: \S*mpirun\S* -n 8 sparseshim run \.\/app$/m, 'the command to type');
     compiled("$mpicc -shared -fPIC app.c -o plugin.so");
     verdict('./plugin.so', 0, qr/would be seen: .*plugin\.so/, 'plugin');
+};
+
+subtest 'check says that the user has switched the library off' => sub {
+    local $ENV{SPARSESHIM_DISABLE} = 'on';
+    verdict('./app', 1, qr/not be seen because DISABLE is on/, 'DISABLE');
+    like($out, qr/^what to do: unset SPARSESHIM_DISABLE/m, 'and how to undo it');
 };
 
 subtest 'check names the mpirun of the MPI library' => sub {

@@ -81,6 +81,10 @@ done
 within 30 "$SITE/sparseshim" info
 [ "$STATUS" -eq 0 ] && grep -Eq "^SPARSESHIM_DISABLE +on +locked by $CONF:1\$" "$WORK/out"
 tap "$?" "sparseshim info says so"
+within 30 "$SITE/sparseshim" check "$PROGRAMS/fewcalls"
+[ "$STATUS" -eq 1 ] &&
+    grep -qF "not be seen because the site has switched this library off for all jobs: $CONF:1" "$WORK/out"
+tap "$?" "and sparseshim check"
 within 30 env -u SPARSESHIM_MODE "$SITE/sparseshim" learn --steps=9 -- touch "$WORK/ran"
 [ "$STATUS" -eq 126 ] && said 1 "which the site does not allow: locked by $CONF:1" && [ ! -e "$WORK/ran" ]
 tap "$?" "sparseshim learn as well"

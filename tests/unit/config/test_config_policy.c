@@ -315,7 +315,7 @@ static void where_no_mode_is_allowed_the_library_is_off(void **state)
     }
     struct cfg *cfg = load_with("allow_modes = none exact\n", "", "exact");
     assert_non_null(
-        strstr(cfg_problem(cfg, 0, NULL), "allow_modes = none is not allowed (allowed: "));
+        strstr(cfg_problem(cfg, 0, NULL), "allow_modes = none exact is not allowed (allowed: "));
     assert_non_null(strstr(cfg_problem(cfg, 0, NULL), ", or none alone)"));
     assert_non_null(cfg_misread_policy(cfg));
     cfg_free(cfg);
