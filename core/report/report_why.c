@@ -73,7 +73,9 @@ static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen,
         {SS_WHY_BUFFER,
          "have a buffer that is not served (NULL, one for sending and receiving, or parts of "
          "different sizes)"},
-        {SS_WHY_COMMUNICATOR, "are on a communicator that is not served"},
+        {SS_WHY_COMMUNICATOR,
+         "are on a communicator that is not served (of one rank, between two groups, "
+         "or behind the 64 that are kept)"},
     };
     uint64_t small = atomic_load(&stats->passed[SS_WHY_SMALL]);
 

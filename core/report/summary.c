@@ -551,6 +551,19 @@ static void say_observed(struct ss_summary *s, const struct ss_stats *stats,
     say_next(s, stats, job, &o);
 }
 
+/* Tells what to try if exact mode has left nearly all calls to the MPI library, since dense was
+ * faster. */
+static void say_dense(struct ss_summary *s, struct ss_stats *stats)
+{
+    const uint64_t dense =
+        atomic_load(&stats->passed[SS_WHY_DENSE]) + atomic_load(&stats->passed[SS_WHY_BACKED_OFF]);
+
+    if (atomic_load(&stats->sparse) == 0 && 2 * dense > ss_stats_eligible(stats))
+        say(s, "try", "next",
+            "exact mode gains nothing here: dense is faster. SPARSESHIM_MODE=observe tells what "
+            "each mode would gain; if these sums are gradients, begin with sparseshim learn");
+}
+
 /* ---- the whole ---- */
 
 static void say_more(struct ss_summary *s, const struct ss_report_job *job)
@@ -579,6 +592,8 @@ void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
     say_time(summary, stats);
     if (job->observe)
         say_observed(summary, stats, job);
+    else
+        say_dense(summary, stats);
     for (size_t i = 0; i < job->note_count && summary->n + 1 < SS_SUMMARY_LINES; i++)
         say(summary, NULL, "note", "%s", job->notes[i]);
     say_lanes(summary, stats);

@@ -18,7 +18,7 @@
 struct running {
     struct cfg *cfg;
     bool dry;     /* -n: print what would be set, run nothing */
-    bool reports; /* REPORT or REPORT_DIR asks for a report */
+    bool reports; /* a report is wanted, and DEBUG allows a line about its lack */
     char **set;   /* lines "NAME=value" */
     size_t sets;
 };
@@ -283,7 +283,8 @@ static int apply_options(struct running *r, char *const *argv)
     if (cfg == NULL)
         return no_memory();
     const struct cfg_options *options = cfg_options(cfg);
-    r->reports = options->report != CFG_REPORT_OFF || options->report_dir[0] != '\0';
+    r->reports = options->debug != CFG_DEBUG_NONE &&
+                 (options->report != CFG_REPORT_OFF || options->report_dir[0] != '\0');
     if (options->torch && starts_python(argv))
         status = set_python_path(r);
     cfg_free(cfg);

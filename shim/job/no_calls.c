@@ -23,6 +23,22 @@ static long faults_of_children(void)
     return children.ru_minflt;
 }
 
+/* A program that has waited for others may be a launcher or a script, and those write reports. */
+static void say(int status, void *unused)
+{
+    char name[NAME_MAX + 1];
+
+    (void)unused;
+    if (status != 0 || run_process != getpid() || faults_of_children() != faults_before ||
+        atomic_load(&shim.process.phase) != SHIM_NEW)
+        return;
+    shim_program_name(name, sizeof name);
+    dprintf(STDERR_FILENO,
+            "sparseshim: %s made no MPI call that the library sees, so there is no report; for "
+            "PyTorch with gloo or nccl see sparseshim(7), PyTorch\n",
+            name);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     const char *process = secure_getenv(CFG_RUN_PROCESS);
@@ -31,19 +47,5 @@ __attribute__((constructor)) static void begin(void)
         return;
     run_process = getpid();
     faults_before = faults_of_children();
-}
-
-/* A program that has waited for others may be a launcher or a script, and those write reports. */
-__attribute__((destructor)) static void end(void)
-{
-    char name[NAME_MAX + 1];
-
-    if (run_process != getpid() || atomic_load(&shim.process.phase) != SHIM_NEW ||
-        faults_of_children() != faults_before)
-        return;
-    shim_program_name(name, sizeof name);
-    dprintf(STDERR_FILENO,
-            "sparseshim: %s made no MPI call that the library sees, so there is no report; "
-            "PyTorch makes them if mpirun or srun starts it: see sparseshim(7), PyTorch\n",
-            name);
+    on_exit(say, NULL);
 }

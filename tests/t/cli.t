@@ -269,7 +269,7 @@ subtest 'run says why a program cannot be run' => sub {
 };
 
 subtest 'run with a report says at the end of a program that it made no MPI call' => sub {
-    my $line = qr/^sparseshim: (\S+) made no MPI call that the library sees, so there is no report; PyTorch .*\n\z/;
+    my $line = qr/^sparseshim: (\S+) made no MPI call that the library sees, so there is no report; for PyTorch .*\n\z/;
     file('calm.py', "print('ran')\n", 0644);
     file('waits.sh', "#!/bin/sh\ntrue | cat\n", 0755);
     for my $set ('--report=rank0', "--report-dir='$dir/reports'") {
@@ -282,6 +282,8 @@ subtest 'run with a report says at the end of a program that it made no MPI call
     }
     for my $case (["'$cli' run true", 'without a report'],
                   ["SPARSESHIM_DISABLE=1 '$cli' run --report=rank0 true", 'switched off'],
+                  ["! '$cli' run --report=rank0 false", 'a program that fails'],
+                  ["'$cli' run --report=rank0 --debug=none true", 'DEBUG=none'],
                   ["'$cli' run --report=rank0 '$dir/waits.sh'", 'a script whose programs may have made calls'],
                   ["$mpirun -n 3 sh -c 'PMI_RANK=\$((PMI_RANK + 1)) '$cli' run --report=rank0 true'", 'ranks but 0']) {
         my ($command, $name) = @$case;
