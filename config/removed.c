@@ -11,7 +11,7 @@ static const struct {
     {"PARTITION", "oktopk divides the index space at quantiles of all ranks' entries"},
     {"QUANT_BITS", "SPARSESHIM_VALUE_TYPE takes q8, q4 and q2, for both phases of dsar"},
     {"QUANT_FEEDBACK", "SPARSESHIM_VALUE_TYPE=qsgd8, qsgd4 or qsgd2 rounds at random"},
-    {"QUANT_BUCKET", "1024 consecutive values share a scale"},
+    {"QUANT_BUCKET", "a scale is shared by 128 consecutive values in MODE=quant, by 1024 otherwise"},
     {"QUORUM_LOOK", "a rank that computes looks for a round every 250 us"},
     {"QUORUM_PERIOD", "one call in 64 of a buffer is with all ranks"},
     {"QUORUM_STALENESS", "up to 8 results of a buffer wait for a late rank"},

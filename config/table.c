@@ -54,12 +54,12 @@ const struct cfg_option cfg_table[] = {
      "elements; 4/512 is the 4 largest of each 512 elements.",
      FIELD(density), true, USER},
     {"REGISTER", CFG_TEXT, "", "rules, separated by ';' or blanks",
-     "MODE=topk: rules that name the sums which are gradients and may be lossy. `sparseshim "
+     "Lossy modes: rules that name the sums which are gradients and may be lossy. `sparseshim "
      "learn` finds them and writes the rules, such as count=1000000:calls=1. Empty: only buffers "
      "that the program registers itself are lossy.",
      FIELD(include), true, USER},
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
-     "MODE=topk: rules that name sums which stay exact, whatever REGISTER says.", FIELD(exclude),
+     "Lossy modes: rules that name sums which stay exact, whatever REGISTER says.", FIELD(exclude),
      true, USER},
     {"WARMUP_STEPS", CFG_COUNT, "0", "calls, 0 or more",
      "MODE=topk: the density of a gradient falls from 1 to DENSITY in this number of its lossy "
@@ -73,13 +73,13 @@ const struct cfg_option cfg_table[] = {
      "mean, and the error is lost (QSGD).",
      FIELD(value_type), true, EXPERT},
     {"GUARD", CFG_CHOICE, "warn", WORDS(SS_GUARD_LIST),
-     "MODE=topk: compares the result with the sum of all elements, in lossy calls 8, 16, 32, "
+     "Lossy modes: compares the result with the sum of all elements, in lossy calls 8, 16, 32, "
      "... 256 of a gradient and then in every 256th. The result has come apart if the cosine "
      "between both is below -0.1, or if the residual of a rank is more than 10 / DENSITY times "
      "as large as its input. warn then logs a warning; exact also makes the gradient exact.",
      FIELD(guard), true, USER},
     {"QUORUM", CFG_CHOICE, "all", WORDS(SS_QUORUM_LIST),
-     "MODE=topk: the ranks that the allreduce of a gradient waits for. all: every rank. solo: "
+     "Lossy modes: the ranks that the allreduce of a gradient waits for. all: every rank. solo: "
      "the first to arrive. majority: a rank drawn by lot, so that half of the ranks have "
      "arrived on average. The gradient of a later rank joins its residual, and is sent in a "
      "later call. solo and majority need a rule of REGISTER with calls=N. They raise the "
@@ -94,7 +94,7 @@ const struct cfg_option cfg_table[] = {
     {"NODE_AGGREGATION", CFG_CHOICE, "auto", WORDS(SS_AGGREGATION_LIST),
      "Allreduces with several ranks on a host. on: the ranks of a host add their vectors first, "
      "each rank a part, and only these sums go over the network; ALGORITHM then names the "
-     "algorithm between hosts. In MODE=topk a host has one residual, and DENSITY is what each "
+     "algorithm between hosts. In lossy modes a host has one residual, and DENSITY is what each "
      "host sends. off: each rank sends to ranks of other hosts. auto: the cost model decides on "
      "exact calls, and allgather uses shared memory if there is one host; lossy calls are as "
      "with off, unless their rule has node. MERGE, QUORUM, keep and device buffers are as with "
@@ -136,7 +136,7 @@ const struct cfg_option cfg_table[] = {
      "the ranks agree on where they are made; the library raises the "
      "program to MPI_THREAD_MULTIPLE, and a thread of the library moves a call on while the "
      "program makes no MPI call. thread: as watchdog, but the thread does all the work, beside "
-     "the computation. auto: as watchdog in MODE=topk with a rule in REGISTER. Otherwise auto "
+     "the computation. auto: as watchdog in a lossy mode with a rule in REGISTER. Otherwise auto "
      "raises nothing: it serves programs that ask for MPI_THREAD_MULTIPLE on all ranks, on "
      "communicators where a blocking call that could be served came before.",
      FIELD(progress), true, USER},

@@ -94,7 +94,7 @@ void ss_log_plan(struct ss_call *call)
 
 static void tell(struct ss_comm *comm, const struct ss_tensor *t, const char *what, const char *why)
 {
-    note(comm, "top-k: %llu %s called from %s%s%s on %s: %s from its call %llu on: %s",
+    note(comm, "lossy: %llu %s called from %s%s%s on %s: %s from its call %llu on: %s",
          (unsigned long long)t->n, ss_type_name(t->type),
          t->site_name[0] ? t->site_name : "an unknown place", t->symbol[0] ? " in " : "", t->symbol,
          name_of(comm), what, (unsigned long long)t->calls, why);

@@ -198,7 +198,7 @@ static void tell_held_back(const struct ss_comm *comm, const struct ss_tensor *t
     if (others > 0)
         snprintf(more, sizeof more, "; %zu more on this communicator", others);
     snprintf(text, size,
-             "top-k: %llu %s called from %s on %s ends with a residual of norm %.3g on rank %d: it "
+             "lossy: %llu %s called from %s on %s ends with a residual of norm %.3g on rank %d: it "
              "became exact (%s), and what its lossy calls had kept back is sent a sixteenth at a "
              "time in calls that fit, of which too few came%s",
              (unsigned long long)t->n, ss_type_name(t->type),
@@ -261,7 +261,7 @@ static void tell_lost(const struct ss_comm *comm, const struct ss_tensor *t, dou
     if (others > 0)
         snprintf(more, sizeof more, "; %zu more on this communicator", others);
     snprintf(text, size,
-             "top-k: %llu %s called from %s on %s: the device that held this rank's residual has "
+             "lossy: %llu %s called from %s on %s: the device that held this rank's residual has "
              "failed: its residual, of norm %.3g, is lost%s",
              (unsigned long long)t->n, ss_type_name(t->type),
              t->site_name[0] ? t->site_name : "an unknown place",

@@ -574,7 +574,7 @@ void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
     const struct ss_tensor *t = f->tensor;
     int length =
         snprintf(comm->warning, sizeof comm->warning,
-                 "top-k: %llu %s called from %s on %s: ", (unsigned long long)t->n,
+                 "lossy: %llu %s called from %s on %s: ", (unsigned long long)t->n,
                  ss_type_name(t->type), t->site_name[0] ? t->site_name : "an unknown place",
                  comm->name[0] ? comm->name : "an unnamed communicator");
     va_list values;

@@ -21,7 +21,7 @@ void shim_tell_freed(const struct shim_comm *c)
     atomic_store(&shim.table.residuals_freed, true);
     if (c->follows && !atomic_exchange(&shim.table.freed_logged, true))
         shim_say(CFG_DEBUG_WARN,
-                 "top-k: communicator \"%s\" was freed with residuals of norm %.3g, like another "
+                 "lossy: communicator \"%s\" was freed with residuals of norm %.3g, like another "
                  "one before: each time, what lossy calls have kept back is lost; keep one "
                  "communicator for all steps, or EXCLUDE the sums on such communicators",
                  c->name, norm);

@@ -46,4 +46,17 @@ sums_of "MPI 5's interface"
 within 60 qemu-aarch64-static -L /usr/aarch64-linux-gnu "$BUILD/sparseshim" check "$PROGRAMS/smoke"
 [ "$STATUS" -eq 0 ] && grep -q '^MPI: .*libmpi_abi\.so\.1' "$WORK/out"
 tap "$?" "the command reads a program of aarch64"
+
+wheel=$(echo "$BUILD"/sparseshim-*.whl)
+[[ $wheel == *-py3-none-manylinux_2_*_aarch64.whl ]] && python3 -m zipfile -e "$wheel" "$WORK/wheel"
+tap "$?" "a wheel for aarch64"
+data=$(echo "$WORK"/wheel/*.data)
+[ "$(readelf -h "$data/data/lib/libsparseshim.so" "$data/scripts/sparseshim" "$data/data/libexec/sparseshim/sparseshim-simulate" |
+    grep -c 'Machine: *AArch64')" -eq 3 ] && ! readelf -d "$data/data/lib/libsparseshim.so" | grep -q 'RPATH\|RUNPATH'
+tap "$?" "its binaries are those of aarch64, without a path of the build"
+within 60 qemu-aarch64-static -L /usr/aarch64-linux-gnu "$data/scripts/sparseshim" --version
+[ "$STATUS" -eq 0 ] && grep -q '^sparseshim [0-9]' "$WORK/out"
+tap "$?" "its command starts"
+PROGRAMS=$BUILD/tests/mpi PRELOAD=$data/data/lib/libsparseshim.so SPARSESHIM_ALGORITHM=ring preloaded 3 oracle 4096 1 6
+tap_passed "and its library sums" 5
 finish

@@ -26,7 +26,7 @@ tap_told() {
     tap "$?" "$1: $n lines"
 }
 
-SITE='top-k: [0-9]+ float called from positives[+]0x[0-9a-f]+( in [a-z_]+)? on MPI_COMM_WORLD:'
+SITE='lossy: [0-9]+ float called from positives[+]0x[0-9a-f]+( in [a-z_]+)? on MPI_COMM_WORLD:'
 for ranks in 2 4; do
     SPARSESHIM_REGISTER='*' SPARSESHIM_ALGORITHM=split_allgather preloaded "$ranks" positives kept 40 1
     tap_passed "$ranks ranks: a training" 1

@@ -15,7 +15,7 @@ my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_to
 # The text that a function puts before its messages.
 my %before = (
     complain     => "SPARSESHIM_%s: rule %zu, '%.*s%s', character %zu: ",
-    ss_topk_warn => 'top-k: %llu %s called from %s on %s: ',
+    ss_topk_warn => 'lossy: %llu %s called from %s on %s: ',
 );
 
 # Texts that are no message of their own, each with where it is part of one.
@@ -25,7 +25,7 @@ my @parts = (
     '%llu of %llu calls ',                                    # a report
     'rank %d\\nranks %d',                                     # a record of MODE=learn
     'rule %zu, ',                                             # the beginning of those of complain()
-    'top-k: %llu %s called from %s on %s: ',                  # the beginning of those of ss_topk_warn()
+    'lossy: %llu %s called from %s on %s: ',                  # the beginning of those of ss_topk_warn()
     "'%s' (MIN_COUNT=%llu leaves so small calls alone",       # the end of "no call of rank 0 matched"
     ', but for nonblocking ones among larger ones',           # the same
     '; %zu more on this communicator',                        # the end of "ends with a residual"

@@ -68,7 +68,7 @@ for buffers in equal other; do
     tap_passed "weights beside gradients (buffers=$buffers), exact mode" 60
     exact=$(bits)
     SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_DEBUG=info preloaded 3 layers weights steps=9
-    site=$(sed -n 's/.*top-k: 1800 float called from \(layers+0x[0-9a-f]*\).*admitted.*/\1/p' "$WORK/err" | head -n 1)
+    site=$(sed -n 's/.*lossy: 1800 float called from \(layers+0x[0-9a-f]*\).*admitted.*/\1/p' "$WORK/err" | head -n 1)
     SPARSESHIM_REGISTER="site=$site:calls=1" preloaded 3 layers weights buffers=$buffers steps=140
     tap_passed "weights beside gradients (buffers=$buffers), top-k" 60
     [ -n "$exact" ] && [ "$(bits)" = "$exact" ]

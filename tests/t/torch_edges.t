@@ -7,7 +7,7 @@ set -u
 # refused WORDS NAME WORD...: PyTorch stays with gloo, and one sentence with these words says why.
 refused() {
     ranks 2 "${@:3}"
-    [ "$STATUS" -eq 0 ] && cmp -s "$WORK/out" "$WORK/gloo" && [ "$(grep -c '^sparseshim: torch' "$WORK/err")" = 1 ] &&
+    [ "$STATUS" -eq 0 ] && cmp -s "$WORK/out" "$WORK/gloo" && [ "$(grep -c '^sparseshim: torch[.]distributed' "$WORK/err")" = 1 ] &&
         grep -q "^sparseshim: torch.distributed stays .*$1" "$WORK/err"
     tap "$?" "$2: a sentence, and gloo goes on"
 }
@@ -65,6 +65,23 @@ dist.broadcast(x, 1)
 assert x[0] == 1"
     [ "$STATUS" -eq 0 ] && ! grep -q 'RANK names' "$WORK/err"
     tap "$?" "another order of the ranks is kept"
+    for backend in nccl mpi; do
+        ranks 2 "${RUN[@]}" "$PYTHON" -c "
+import torch, torch.distributed as dist
+dist.init_process_group('$backend')
+x = torch.ones(2000)
+dist.all_reduce(x)
+assert x[0] == 2"
+        [ "$STATUS" -eq 0 ] && [ "$(counter calls.seen)" -gt 0 ]
+        tap "$?" "a script that asks for $backend is served"
+    done
+    ranks 2 "${RUN[@]}" "$PYTHON" -c "import torch.distributed as dist; dist.init_process_group('nonsense')"
+    [ "$STATUS" -ne 0 ] && grep -q 'stays with nonsense: gloo, nccl and mpi are redirected' "$WORK/err"
+    tap "$?" "another backend: a sentence says which are"
+    PYTHONPATH=$TORCH_PATH within 200 "$BUILD/sparseshim" learn --out="$WORK/ddp.conf" -- \
+        "$MPIRUN" -n 2 "$PYTHON" scripts/examples/train_ddp.py
+    [ "$STATUS" -eq 0 ] && grep -q '^register = ddp$' "$WORK/ddp.conf" && grep -q '^mode = quant$' "$WORK/ddp.conf"
+    tap "$?" "learn writes the rule of DistributedDataParallel"
     ends 'ValueError: gone' "an exception of one rank" 'raise ValueError("gone")'
     ends 'all_reduce of group .* waits for rank 1, which has ended' "a rank that exits early" 'sys.exit(3)'
     LATER='dist.all_reduce(torch.ones(4), group=other, async_op=True)'

@@ -109,7 +109,7 @@ static void a_tensor_tells_each_state_once(void **state)
     be(SS_TENSOR_CANDIDATE, SS_TENSOR_NO_STEP, false);
     assert_silent();
     be(SS_TENSOR_EXACT, SS_TENSOR_MEMORY, false);
-    assert_told("top-k: 100 float called from a+0x1 on world: exact from its call 7 on: no room "
+    assert_told("lossy: 100 float called from a+0x1 on world: exact from its call 7 on: no room "
                 "for a residual");
     be(SS_TENSOR_EXACT, SS_TENSOR_MEMORY, false);
     assert_silent();

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# README's first command, on this machine alone and with few words: both trainings end, and each row of
+# the tables comes from its own run.
+set -u
+. tests/t/lib.sh
+
+DEMO=loopback within 200 scripts/demo --words 200000
+[ "$STATUS" -eq 0 ]
+tap "$?" "make demo ends well" || sed 's/^/# /' "$WORK/err" "$WORK/out"
+# row TITLE: its numbers.
+row() {
+    grep -F "  $1 " "$WORK/out" | tail -1 | sed "s/.*$1//; s/ x//g"
+}
+read -r dense quant topk _ < <(row 'bytes sent per rank, MB')
+awk -v d="$dense" -v q="$quant" -v t="$topk" 'BEGIN { exit !(t > 0 && t * 2 < q && q * 2 < d) }'
+tap "$?" "bytes of dense, quant and top-k: $dense, $quant, $topk"
+read -r dense quant topk < <(row 'training loss')
+[ "$dense" != "$quant" ] && [ "$quant" != "$topk" ]
+tap "$?" "three losses: $dense, $quant, $topk"
+finish
