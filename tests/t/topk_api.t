@@ -14,9 +14,15 @@ tap_passed "SPARSESHIM_DISABLE=1: not active"
 SPARSESHIM_MODE=exact preloaded 2 header_api inactive
 tap_passed "MODE=exact: not active"
 export SPARSESHIM_MODE=topk SPARSESHIM_ALGORITHM=split_allgather
+# in_quant COMMAND...: with every element in few bits.
+in_quant() {
+    SPARSESHIM_MODE=quant SPARSESHIM_ALGORITHM=quantized "$@"
+}
 for ranks in 2 3; do
     SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.1 preloaded "$ranks" header_api use
     tap_passed "$ranks ranks: buffers registered by the program" 30
+    SPARSESHIM_TEST=identity_steps=1 in_quant preloaded "$ranks" header_api use 1
+    tap_passed "$ranks ranks: and in few bits" 30
 done
 SPARSESHIM_EXCLUDE=count=4000 SPARSESHIM_TEST=identity_steps=1 preloaded 2 header_api use
 [ "$(tensors state=exact reason=excluded)" = 2 ] && [ "$(tensors state=registered)" = 0 ]
@@ -33,6 +39,10 @@ for ranks in 2 3; do
         keep) tap_passed "$ranks ranks: what was held back is added to the first gradient: nothing is lost" 50 ;;
         lose) tap_passed "$ranks ranks: what was held back is forgotten: that is what is lost" 50 ;;
         esac
+    done
+    for how in end keep; do
+        SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 in_quant preloaded "$ranks" resume "$how" "$WORK/checkpoint"
+        tap_passed "$ranks ranks: in few bits: $how" 50
     done
 done
 
