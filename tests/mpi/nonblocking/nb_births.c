@@ -13,7 +13,7 @@
  */
 #include "tests/mpi/nonblocking/births.h"
 
-enum { SMALL = 10, DEADLINE = 20 };
+enum { SMALL = 10, DEADLINE = 100 };
 
 static struct sum sums[BIRTHS_SUMS];
 static const char *only_maker = "all", *only_kind = "all";

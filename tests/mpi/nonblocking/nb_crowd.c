@@ -7,7 +7,7 @@
  */
 #include "tests/mpi/nonblocking/births.h"
 
-enum { MOST = 70, COUNT = 3000, DEADLINE = 20 };
+enum { MOST = 70, COUNT = 3000, DEADLINE = 100 };
 
 static struct birth born[MOST];
 static int births, calls;
