@@ -37,6 +37,7 @@ struct job {
     struct ss_layout *layout;
     struct ss_stats stats;
     int *status;
+    uint64_t calls; /* made so far */
     struct trial_rank ranks[];
 };
 
@@ -99,10 +100,11 @@ static int call_all(struct job *job, uint64_t number)
         job->ranks[r].started = job->ranks[r].native = false;
         if (job->ranks[r].in == NULL)
             continue;
-        if (number > 1)
+        if (job->calls > 0)
             memset(job->ranks[r].in, 0, vector_bytes(job->trial));
         add_input(job->trial, number, r, job->ranks[r].in);
     }
+    job->calls++;
     ss_sim_restart(job->sim);
     if (!ss_sim_run(job->sim, step, job, job->status, UINT64_MAX))
         return SS_ERR_PROTOCOL;
@@ -312,6 +314,9 @@ static int run(struct job *job, struct ss_trial_result *result)
         status = open_rules(job);
     if (status == SS_OK && t->algorithm != SS_DENSE)
         status = open_ranks(job);
+    /* A program's memory has been touched before. */
+    if (status == SS_OK && calls == 1 && t->compute > 0)
+        status = call_all(job, 1);
     for (uint64_t call = 1; status == SS_OK && call <= calls; call++)
         status = call_all(job, call);
     if (status != SS_OK)
