@@ -4,15 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/report/report.h"
+#include "core/report/summary.h"
 #include "core/report/tensor_record.h"
 #include "core/report/words.h"
 
 enum { MOST_LANES = 3, MOST_REASONS = 3 };
 
-/* Adds a line if it fits; `sparseshim report` shows the others. */
-__attribute__((format(printf, 4, 5))) static void say(struct ss_summary *s, const char *key,
-                                                      const char *label, const char *format, ...)
+void ss_summary_say(struct ss_summary *s, const char *key, const char *label, const char *format,
+                    ...)
 {
     struct ss_summary_line *line = &s->line[s->n];
     va_list args;
@@ -46,11 +45,13 @@ static void say_headline(struct ss_summary *s, struct ss_stats *stats,
         snprintf(rank, sizeof rank, ", rank %d", job->rank);
     if (date[0])
         snprintf(start, sizeof start, ", started %s", date);
-    say(s, "headline", "", "sparseshim %s: %s%s%s%s%s, ran %s", job->version ? job->version : "",
+    ss_summary_say(
+        s, "headline", "", "sparseshim %s: %s%s%s%s%s, ran %s", job->version ? job->version : "",
         job->program ? job->program : "unnamed program", rank, job->hostname ? " on " : "",
         job->hostname ? job->hostname : "", start, SS_SECONDS(stats->end - stats->start));
     if (!job->complete)
-        say(s, "state", "state",
+        ss_summary_say(
+            s, "state", "state",
             "the job had not ended: it was running, or was ended later without MPI_Finalize");
 }
 
@@ -63,9 +64,9 @@ static void say_calls(struct ss_summary *s, struct ss_stats *stats,
     if (taken > 0)
         snprintf(nonblocking, sizeof nonblocking, ", %s nonblocking call%s taken over",
                  SS_COUNT(taken), plural(taken));
-    say(s, "calls", "calls", "%s seen: %s made sparse, %s passed through, %s error%s%s",
-        SS_COUNT(atomic_load(&stats->seen)), SS_COUNT(atomic_load(&stats->sparse)),
-        SS_COUNT(t->passed), SS_COUNT(errors), plural(errors), nonblocking);
+    ss_summary_say(s, "calls", "calls", "%s seen: %s made sparse, %s passed through, %s error%s%s",
+                   SS_COUNT(atomic_load(&stats->seen)), SS_COUNT(atomic_load(&stats->sparse)),
+                   SS_COUNT(t->passed), SS_COUNT(errors), plural(errors), nonblocking);
 }
 
 static void say_bytes(struct ss_summary *s, const struct ss_report_job *job,
@@ -82,19 +83,20 @@ static void say_bytes(struct ss_summary *s, const struct ss_report_job *job,
         snprintf(where, sizeof where, " to other hosts, %s of all that it sent,",
                  SS_SHARE(ss_ratio(c.sent, (double)t->bytes_sent)));
     if (t->bytes_dense == 0)
-        say(s, "bytes", "bytes", "none: no call could be made sparse");
+        ss_summary_say(s, "bytes", "bytes", "none: no call could be made sparse");
     else if (c.apart && c.sent <= 0)
-        say(s, "bytes", "bytes",
-            "%s sent, none of it to other hosts: other ranks of this host send there",
-            SS_BYTES((double)t->bytes_sent));
+        ss_summary_say(s, "bytes", "bytes",
+                       "%s sent, none of it to other hosts: other ranks of this host send there",
+                       SS_BYTES((double)t->bytes_sent));
     else if (job->observe)
-        say(s, "bytes", "bytes",
+        ss_summary_say(
+            s, "bytes", "bytes",
             "%s sent%s%s votes included, where dense calls alone send %s (mode observe changes "
             "nothing)%s",
             SS_BYTES(c.sent), where, c.apart ? "" : ",", SS_BYTES(c.dense), tail);
     else
-        say(s, "bytes", "bytes", "%s sent%s instead of %s: %s%s", SS_BYTES(c.sent), where,
-            SS_BYTES(c.dense), same ? "nothing saved" : SS_FEWER(ratio), tail);
+        ss_summary_say(s, "bytes", "bytes", "%s sent%s instead of %s: %s%s", SS_BYTES(c.sent),
+                       where, SS_BYTES(c.dense), same ? "nothing saved" : SS_FEWER(ratio), tail);
 }
 
 static void say_time(struct ss_summary *s, const struct ss_stats *stats)
@@ -103,19 +105,22 @@ static void say_time(struct ss_summary *s, const struct ss_stats *stats)
     uint64_t not_timed = atomic_load(&stats->not_timed);
 
     if (!stats->timed)
-        say(s, "time", "time", "the calls were not timed as a whole");
+        ss_summary_say(s, "time", "time", "the calls were not timed as a whole");
     else if (not_timed > 0)
-        say(s, "time", "time",
+        ss_summary_say(
+            s, "time", "time",
             "%s in the calls themselves; f is not known, since %s nonblocking calls end in waits "
             "that are not timed",
             SS_SECONDS(stats->allreduce_seconds), SS_COUNT(not_timed));
     else if (stats->allreduce_seconds > stats->end - stats->start)
-        say(s, "time", "time",
+        ss_summary_say(
+            s, "time", "time",
             "%s in allreduce, added up over threads that call at once: more than the job took, so "
             "that f is not known",
             SS_SECONDS(stats->allreduce_seconds));
     else
-        say(s, "time", "time",
+        ss_summary_say(
+            s, "time", "time",
             "%s in allreduce, f = %s of the job, which without it is at most %s times faster",
             SS_SECONDS(stats->allreduce_seconds), SS_SHARE(f), SS_FACTOR(ss_ratio(1, 1 - f)));
 }
@@ -171,7 +176,7 @@ static void say_passed(struct ss_summary *s, struct ss_stats *stats,
     if (reasons > MOST_REASONS)
         snprintf(text + used, sizeof text - used, "; other reasons: %d", reasons - MOST_REASONS);
     if (reasons > 0)
-        say(s, "passed", "passed", "%s", text);
+        ss_summary_say(s, "passed", "passed", "%s", text);
 }
 
 /* ---- lanes ---- */
@@ -187,8 +192,7 @@ static void list_algorithms(const struct ss_lane_record *lane, char *text, size_
                                      SS_COUNT(lane->sparse[a]));
 }
 
-/* "count float sum", or the collective in place of or before the operator. */
-static void name_lane(const struct ss_lane_record *r, char *text, size_t size)
+void ss_summary_lane(const struct ss_lane_record *r, char *text, size_t size)
 {
     bool gather = r->kind == SS_KIND_ALLGATHER, reduction = r->kind != SS_KIND_ALLREDUCE;
 
@@ -209,16 +213,16 @@ static void say_lanes(struct ss_summary *s, const struct ss_stats *stats)
         list_algorithms(r, algorithms, sizeof algorithms);
         if (!algorithms[0] || s->n + 2 > SS_SUMMARY_LINES)
             continue;
-        name_lane(r, name, sizeof name);
+        ss_summary_lane(r, name, sizeof name);
         const struct ss_compared c =
             ss_report_compared(r->bytes_dense, r->dense_inside, r->bytes_sent, r->sent_inside);
         if (c.apart && c.sent <= 0)
-            say(s, keys[said++], "sparse", "%s: %s of %s calls; no bytes to other hosts", name,
-                algorithms, SS_COUNT(r->calls));
+            ss_summary_say(s, keys[said++], "sparse", "%s: %s of %s calls; no bytes to other hosts",
+                           name, algorithms, SS_COUNT(r->calls));
         else
-            say(s, keys[said++], "sparse", "%s: %s of %s calls; %s bytes%s", name, algorithms,
-                SS_COUNT(r->calls), SS_FEWER(ss_ratio(c.dense, c.sent)),
-                c.apart ? " to other hosts" : "");
+            ss_summary_say(s, keys[said++], "sparse", "%s: %s of %s calls; %s bytes%s", name,
+                           algorithms, SS_COUNT(r->calls), SS_FEWER(ss_ratio(c.dense, c.sent)),
+                           c.apart ? " to other hosts" : "");
     }
 }
 
@@ -257,11 +261,11 @@ static void say_topk(struct ss_summary *s, const struct ss_stats *stats)
     if (stats->tensors_unlisted > 0)
         snprintf(unlisted, sizeof unlisted, "; tensors not listed for want of room: %s",
                  SS_COUNT(stats->tensors_unlisted));
-    say(s, "topk", "lossy",
-        "%s of %s tensors registered, %s exact, %s whose position is not known%s%s%s",
-        SS_COUNT(in_state[SS_TENSOR_REGISTERED]), SS_COUNT(stats->tensor_count),
-        SS_COUNT(in_state[SS_TENSOR_EXACT]), SS_COUNT(in_state[SS_TENSOR_CANDIDATE]), bits, largest,
-        unlisted);
+    ss_summary_say(s, "topk", "lossy",
+                   "%s of %s tensors registered, %s exact, %s whose position is not known%s%s%s",
+                   SS_COUNT(in_state[SS_TENSOR_REGISTERED]), SS_COUNT(stats->tensor_count),
+                   SS_COUNT(in_state[SS_TENSOR_EXACT]), SS_COUNT(in_state[SS_TENSOR_CANDIDATE]),
+                   bits, largest, unlisted);
 }
 
 /* ---- QUORUM ---- */
@@ -290,7 +294,8 @@ static void say_unsent(struct ss_summary *s, const struct ss_stats *stats)
             most = t;
     }
     if (most)
-        say(s, "unsent", "unsent",
+        ss_summary_say(
+            s, "unsent", "unsent",
             "%s gradient%s came late of which nothing has been sent; the tensor of %s elements "
             "called from %s ends with a residual of norm %s",
             SS_COUNT(late), plural(late), SS_COUNT(most->count),
@@ -309,7 +314,8 @@ static void say_synchronous(struct ss_summary *s, const struct ss_rounds_record 
             most = &r->synchronous[i];
     }
     if (most && calls >= 1 + r->sum.steps / 2)
-        say(s, "synchronous", "waiting",
+        ss_summary_say(
+            s, "synchronous", "waiting",
             "%s other calls in %s steps wait for all ranks, which makes QUORUM useless: most of "
             "them %s of %s elements, called from %s%s%s",
             SS_COUNT(calls), SS_COUNT(r->sum.steps), ss_kind_name(most->kind),
@@ -324,7 +330,8 @@ static void say_rounds(struct ss_summary *s, const struct ss_stats *stats)
 
     if (r->sum.rounds == 0)
         return;
-    say(s, "partial", "partial",
+    ss_summary_say(
+        s, "partial", "partial",
         "this rank was in %s of %s rounds; %s gradient%s came late and waited for %s rounds in the "
         "mean; at most %s result%s waited",
         SS_COUNT(r->sum.in), SS_COUNT(r->sum.rounds), SS_COUNT(r->sum.late), plural(r->sum.late),
@@ -332,7 +339,8 @@ static void say_rounds(struct ss_summary *s, const struct ss_stats *stats)
     say_unsent(s, stats);
     say_synchronous(s, r);
     if (r->solo && stale > 1)
-        say(s, "try_quorum", "late",
+        ss_summary_say(
+            s, "try_quorum", "late",
             "gradients older than a round may cost accuracy: SPARSESHIM_QUORUM=majority waits for "
             "half of the ranks");
 }
@@ -352,204 +360,16 @@ static void say_merged(struct ss_summary *s, const struct ss_merged_record *r)
                  SS_SECONDS(r->together), SS_SECONDS(r->alone), SS_COUNT(r->groups),
                  plural(r->groups), SS_COUNT(r->planned));
     if (r->votes == 0)
-        say(s, "merged", "merged",
-            "no calls: nonblocking allreduces of floating-point sums alone go together");
+        ss_summary_say(s, "merged", "merged",
+                       "no calls: nonblocking allreduces of floating-point sums alone go together");
     else
-        say(s, "merged", "merged",
-            "%s calls in %s votes; %s of them sent in %s exchanges of several%s",
-            SS_COUNT(r->calls), SS_COUNT(r->votes), SS_COUNT(r->merged), SS_COUNT(r->exchanges),
-            step);
+        ss_summary_say(s, "merged", "merged",
+                       "%s calls in %s votes; %s of them sent in %s exchanges of several%s",
+                       SS_COUNT(r->calls), SS_COUNT(r->votes), SS_COUNT(r->merged),
+                       SS_COUNT(r->exchanges), step);
 }
 
-/* ---- MODE=observe ---- */
-
-/* A job whose sums take a smaller share of its time has nothing to gain. */
-#define LITTLE 0.02
-
-/* The prediction of a mode for all calls that were passed on. */
-struct prospect {
-    double saved;                   /* seconds */
-    struct ss_report_totals totals; /* bytes_sent and sent_inside of the calls that would gain */
-    uint64_t gains;                 /* lanes */
-};
-
-struct outlook {
-    double native;    /* seconds of these calls */
-    double predicted; /* by the model, where it does not agree */
-    double misfit;    /* as measured there */
-    uint64_t planned, dense, dense_bytes, dense_inside;
-    const struct ss_lane_record *largest;
-    struct prospect exact, quant, topk;
-    enum ss_algorithm forced; /* saves most where the plan would choose dense */
-    double forced_saves;      /* seconds */
-};
-
-/* Adds the calls of a lane: `seconds`, `bytes` and `inside` are those of one call in the mode, if
- * it gains. */
-static void add_prospect(struct prospect *p, const struct ss_lane_record *r, bool gains,
-                         const double per_call[3], double against)
-{
-    const double calls = (double)ss_lane_passed(r);
-
-    p->totals.bytes_sent += gains ? (uint64_t)(calls * per_call[1]) : r->bytes_dense;
-    p->totals.sent_inside += !gains                  ? r->dense_inside
-                             : isfinite(per_call[2]) ? (uint64_t)(calls * per_call[2])
-                                                     : 0;
-    p->saved += gains ? calls * (against - per_call[0]) : 0;
-    p->gains += gains;
-}
-
-static void look_at_lane(struct outlook *o, const struct ss_lane_record *r)
-{
-    const struct ss_report_advice a = ss_report_advise(r);
-    const double calls = (double)ss_lane_passed(r), planned = (double)r->planned;
-    const double exact[] = {a.predicted, ss_ratio(r->predicted_bytes[a.best], planned),
-                            ss_ratio(r->predicted_inside[a.best], planned)};
-    const double quant[] = {a.quant_predicted, a.quant_bytes, a.quant_inside};
-    const double topk[] = {a.topk_predicted, a.topk_bytes, a.topk_inside};
-
-    o->native += r->times.native;
-    o->planned += r->planned;
-    o->dense_bytes += r->bytes_dense;
-    o->dense_inside += r->dense_inside;
-    o->dense += r->density_sum >= 0.5 * (double)r->scans && r->scans > 0;
-    o->predicted += a.misfit ? calls * a.dense : 0;
-    o->misfit += a.misfit ? r->times.native : 0;
-    add_prospect(&o->exact, r, a.gain && !a.force, exact, a.against);
-    add_prospect(&o->quant, r, a.quant_gain, quant, a.against);
-    add_prospect(&o->topk, r, a.topk_gain, topk, a.against);
-    if (a.gain && a.force && calls * (a.against - a.predicted) > o->forced_saves) {
-        o->forced = a.best;
-        o->forced_saves = calls * (a.against - a.predicted);
-    }
-}
-
-static struct outlook look_out(const struct ss_stats *stats)
-{
-    struct outlook o = {.forced = SS_AUTO, .largest = stats->lanes};
-
-    for (const struct ss_lane_record *r = stats->lanes; r; r = r->next)
-        look_at_lane(&o, r);
-    return o;
-}
-
-/* Tells how many sums are dense, which decides what exact mode can do. */
-static void say_sums(struct ss_summary *s, const struct ss_stats *stats, const struct outlook *o)
-{
-    const struct ss_lane_record *r = o->largest;
-    char name[80];
-
-    name_lane(r, name, sizeof name);
-    say(s, "try_sums", "sums",
-        "%s of %s call signatures %s dense (half of the elements or more are not zero); of the "
-        "largest, %s, %s are not zero, and a call takes %s",
-        SS_COUNT(o->dense), SS_COUNT(stats->lane_count), o->dense == 1 ? "is" : "are", name,
-        SS_SHARE(ss_ratio(r->density_sum, (double)r->scans)),
-        SS_SECONDS(ss_ratio(r->times.native, (double)ss_lane_passed(r))));
-}
-
-static void say_prospect(struct ss_summary *s, const char *key, const char *label,
-                         const char *before, const struct prospect *p, const struct outlook *o,
-                         const struct ss_stats *stats)
-{
-    /* On one host, predictions tell no bytes inside it apart. */
-    const bool one = o->dense_inside == o->dense_bytes;
-    const struct ss_compared c =
-        ss_report_compared(o->dense_bytes, one ? 0 : o->dense_inside, p->totals.bytes_sent,
-                           one ? 0 : p->totals.sent_inside);
-
-    if (p->gains > 0)
-        say(s, key, label,
-            "%s: %s instead of %s in these calls, and %s sent%s instead of %s; faster for %s of %s "
-            "call signatures",
-            before, SS_SECONDS(o->native - p->saved), SS_SECONDS(o->native), SS_BYTES(c.sent),
-            c.apart ? " to other hosts" : "", SS_BYTES(c.dense), SS_COUNT(p->gains),
-            SS_COUNT(stats->lane_count));
-    else
-        say(s, key, label, "%s: no call signature would gain 10 %% or more", before);
-}
-
-/* Tells why time and prediction differ. */
-static void say_network(struct ss_summary *s, const struct outlook *o)
-{
-    if (o->misfit < 0.1 * o->native)
-        return;
-    if (o->misfit > o->predicted)
-        say(s, "try_network", "delay",
-            "%s were spent in calls for which the network needs %s: ranks wait for each other "
-            "there, in any mode",
-            SS_SECONDS(o->misfit), SS_SECONDS(o->predicted));
-    else
-        say(s, "try_network", "delay",
-            "calls were predicted to take %s and took %s: what is predicted may be too long, so "
-            "compare two short runs by `sparseshim report A B`",
-            SS_SECONDS(o->predicted), SS_SECONDS(o->misfit));
-}
-
-/* Writes how this job is started, and the name of the file that learn writes for it. */
-static void name_command(const struct ss_report_job *job, char *command, char *file, size_t size)
-{
-    const char *program = job->program ? job->program : "PROGRAM";
-    const char *suffix = strrchr(program, '.');
-    const bool python = suffix && strcmp(suffix, ".py") == 0;
-    const int stem = python ? (int)(suffix - program) : (int)strlen(program);
-
-    snprintf(command, size, "%s%.80s", python ? "python3 " : "./", program);
-    snprintf(file, size, "%.*s.conf", stem < 80 ? stem : 80, program);
-}
-
-static void say_next(struct ss_summary *s, const struct ss_stats *stats,
-                     const struct ss_report_job *job, const struct outlook *o)
-{
-    const double share = ss_report_share(stats);
-    const double lossy = o->quant.saved > o->topk.saved ? o->quant.saved : o->topk.saved;
-    const int ranks = job->ranks > 0 ? job->ranks : 2;
-    char command[120], file[120];
-
-    name_command(job, command, file, sizeof command);
-    if (o->planned == 0)
-        say(s, "try", "next",
-            "no advice: no call was looked at; \"passed\" above and the notes say why");
-    else if (share < LITTLE)
-        say(s, "try", "next",
-            "leave sparseshim off for this job: sums take %s of its time, so that no mode can make "
-            "it faster by more",
-            SS_SHARE(share));
-    else if (o->exact.gains > 0 && o->exact.saved >= 0.9 * lossy)
-        say(s, "try", "next", "mpirun -n %d sparseshim run %s (mode exact, the same results)",
-            ranks, command);
-    else if (lossy > 0)
-        say(s, "try", "next",
-            "if these sums are gradients: sparseshim learn%s -- mpirun -n %d %s, and then "
-            "SPARSESHIM_CONFIG=./%s mpirun -n %d sparseshim run %s%s",
-            o->topk.saved * 0.9 > o->quant.saved && o->quant.gains == 0 ? " --density=0.01" : "",
-            ranks, command, file, ranks, command,
-            o->exact.gains > 0 ? "; if not, mode exact alone" : "");
-    else if (o->forced != SS_AUTO)
-        say(s, "try", "next",
-            "SPARSESHIM_ALGORITHM=%s may save up to %s, but mode exact would not choose it by "
-            "itself: try it, and compare by `sparseshim report A B`",
-            ss_algorithm_name(o->forced), SS_SECONDS(o->forced_saves));
-    else
-        say(s, "try", "next",
-            "leave sparseshim off for this job on this network: no mode makes a call 10 %% "
-            "shorter or more");
-}
-
-static void say_observed(struct ss_summary *s, const struct ss_stats *stats,
-                         const struct ss_report_job *job)
-{
-    const struct outlook o = look_out(stats);
-
-    if (o.planned > 0) {
-        say_sums(s, stats, &o);
-        say_prospect(s, "try_exact", "exact", "the same results", &o.exact, &o, stats);
-        say_prospect(s, "try_quant", "quant", "lossy, for gradients", &o.quant, &o, stats);
-        say_prospect(s, "try_topk", "top-k", "lossy, for gradients", &o.topk, &o, stats);
-        say_network(s, &o);
-    }
-    say_next(s, stats, job, &o);
-}
+/* ---- what to try ---- */
 
 /* Tells what to try if exact mode has left nearly all calls to the MPI library, since dense was
  * faster. */
@@ -559,7 +379,8 @@ static void say_dense(struct ss_summary *s, struct ss_stats *stats)
         atomic_load(&stats->passed[SS_WHY_DENSE]) + atomic_load(&stats->passed[SS_WHY_BACKED_OFF]);
 
     if (atomic_load(&stats->sparse) == 0 && 2 * dense > ss_stats_eligible(stats))
-        say(s, "try", "next",
+        ss_summary_say(
+            s, "try", "next",
             "exact mode gains nothing here: dense is faster. SPARSESHIM_MODE=observe tells what "
             "each mode would gain; if these sums are gradients, begin with sparseshim learn");
 }
@@ -569,9 +390,10 @@ static void say_dense(struct ss_summary *s, struct ss_stats *stats)
 static void say_more(struct ss_summary *s, const struct ss_report_job *job)
 {
     if (job->kept)
-        say(s, NULL, "more", "sparseshim report %s", job->kept);
+        ss_summary_say(s, NULL, "more", "sparseshim report %s", job->kept);
     else
-        say(s, NULL, "more",
+        ss_summary_say(
+            s, NULL, "more",
             "SPARSESHIM_REPORT_DIR=DIR keeps all numbers as JSON, for sparseshim report DIR");
 }
 
@@ -591,11 +413,11 @@ void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
     say_merged(summary, &stats->merged);
     say_time(summary, stats);
     if (job->observe)
-        say_observed(summary, stats, job);
+        ss_summary_observed(summary, stats, job);
     else
         say_dense(summary, stats);
     for (size_t i = 0; i < job->note_count && summary->n + 1 < SS_SUMMARY_LINES; i++)
-        say(summary, NULL, "note", "%s", job->notes[i]);
+        ss_summary_say(summary, NULL, "note", "%s", job->notes[i]);
     say_lanes(summary, stats);
     say_more(summary, job);
 }

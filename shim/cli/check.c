@@ -124,14 +124,8 @@ static void find_mpi(struct check *c)
     }
     const struct deps_object *mpi = &c->deps.objects[c->mpi];
     const char *name = mpi->binary.soname != NULL ? mpi->binary.soname : mpi->name;
-    c->family = family_of_name(base_name(name));
-    if (exported(c, c->mpi, "ompi_mpi_comm_world") == BINARY_DEFINED) {
-        /* Vendors name their Open MPI in other ways. */
-        const bool old =
-            c->family != FAMILY_OPEN_MPI && strncmp(base_name(name), "libmpi.so.", 10) == 0;
-        c->family = old ? FAMILY_OLD_OPEN_MPI : FAMILY_OPEN_MPI;
-    } else if (c->family == FAMILY_NONE)
-        c->family = FAMILY_OTHER;
+    c->family = family_of_library(base_name(name),
+                                  exported(c, c->mpi, "ompi_mpi_comm_world") == BINARY_DEFINED);
 }
 
 /* Defined in the program itself, exported or not. */

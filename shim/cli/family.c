@@ -19,6 +19,16 @@ enum family family_of_name(const char *name)
     return FAMILY_OTHER;
 }
 
+enum family family_of_library(const char *name, bool is_open_mpi)
+{
+    const enum family family = family_of_name(name);
+
+    if (!is_open_mpi)
+        return family == FAMILY_NONE ? FAMILY_OTHER : family;
+    return family != FAMILY_OPEN_MPI && strncmp(name, "libmpi.so.", 10) == 0 ? FAMILY_OLD_OPEN_MPI
+                                                                             : FAMILY_OPEN_MPI;
+}
+
 const char *family_text(enum family family)
 {
     switch (family) {
