@@ -48,7 +48,7 @@ within 60 qemu-aarch64-static -L /usr/aarch64-linux-gnu "$BUILD/sparseshim" chec
 tap "$?" "the command reads a program of aarch64"
 
 wheel=$(echo "$BUILD"/sparseshim-*.whl)
-[[ $wheel == *-py3-none-manylinux_2_*_aarch64.whl ]] && python3 -m zipfile -e "$wheel" "$WORK/wheel"
+[[ $wheel == *-py3-none-manylinux_2_*_aarch64.whl ]] && python3 -m zipfile -e "$wheel" "$WORK/wheel" && chmod +x "$WORK"/wheel/*.data/scripts/*
 tap "$?" "a wheel for aarch64"
 data=$(echo "$WORK"/wheel/*.data)
 [ "$(readelf -h "$data/data/lib/libsparseshim.so" "$data/scripts/sparseshim" "$data/data/libexec/sparseshim/sparseshim-simulate" |
