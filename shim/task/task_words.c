@@ -136,7 +136,8 @@ void shim_explain_failed(const struct shim_comm *comm, char *text, size_t size)
         (void)snprintf(
             text, size,
             "rank %d: a call of communicator \"%s\" could not copy its buffers and was not "
-            "made: no later one can be, as it would meet that of the other ranks",
+            "made. This communicator has failed: the next call here would be matched with their "
+            "earlier one",
             comm->rank, comm->name);
     else
         (void)snprintf(text, size,
