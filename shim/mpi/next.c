@@ -35,8 +35,8 @@ static int reduce_scatter(const struct shim_call *c)
 static int reduce_scatterv(const struct shim_call *c)
 {
     if (c->large)
-        return shim.next.reduce_scatterv_c(c->send, c->recv, c->counts, c->type, c->op, c->comm);
-    return shim.next.reduce_scatterv(c->send, c->recv, c->counts, c->type, c->op, c->comm);
+        return next_of(c)->reduce_scatterv_c(c->send, c->recv, c->counts, c->type, c->op, c->comm);
+    return next_of(c)->reduce_scatterv(c->send, c->recv, c->counts, c->type, c->op, c->comm);
 }
 
 static int reduce(const struct shim_call *c)

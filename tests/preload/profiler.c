@@ -1,7 +1,7 @@
-/* A profiler of the classic kind (MPI standard, profiling interface): wraps MPI_Allreduce and
- * MPI_Finalize and calls their PMPI names. Prints what each rank of it saw, and what came with
- * MPI_Pcontrol: a double at level 2; an int, a double, a text and another double at level 3; at
- * level 4 as many ints as registers pass. */
+/* A profiler of the classic kind (MPI standard, profiling interface): wraps MPI_Allreduce,
+ * MPI_Reduce_scatter and MPI_Finalize and calls their PMPI names. Prints what each rank of it saw,
+ * and what came with MPI_Pcontrol: a double at level 2; an int, a double, a text and another double
+ * at level 3; at level 4 as many ints as registers pass. */
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -19,6 +19,14 @@ MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op
 {
     atomic_fetch_add(&calls, 1);
     return PMPI_Allreduce(in, out, count, type, op, comm);
+}
+
+__attribute__((visibility("default"))) int MPI_Reduce_scatter(const void *in, void *out,
+                                                              const int *counts, MPI_Datatype type,
+                                                              MPI_Op op, MPI_Comm comm)
+{
+    atomic_fetch_add(&calls, 1);
+    return PMPI_Reduce_scatter(in, out, counts, type, op, comm);
 }
 
 __attribute__((visibility("default"))) int MPI_Pcontrol(const int level, ...)

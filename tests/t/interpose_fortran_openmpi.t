@@ -97,7 +97,7 @@ tap_passed "direct calls of PMPI names under Open MPI"
 tap "$?" "... and we see none"
 open_preloaded "$LIB" "$WORK/direct" fortran
 tap_passed "a Fortran library opened after such calls: its calls are made sparse" 4
-[ "$(counter calls.seen)" = 5 ]
+[ "$(counter calls.seen)" = 6 ]
 tap "$?" "... and they alone are seen"
 
 open_preloaded "$LIB:$WORK/profiler.so" "$WORK/direct" fortran

@@ -1,6 +1,6 @@
 /* direct [fortran]: calls PMPI names itself, which pass untouched. With an argument, built with
- * Open MPI, it then opens the Fortran library and calls MPI_Allreduce through it, which is served.
- */
+ * Open MPI, it then opens the Fortran library and calls MPI_Allreduce through it, which is served,
+ * and an MPI_Reduce_scatter that is too small. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -47,27 +47,41 @@ static int direct(void)
 }
 
 #ifdef OPEN_MPI
-typedef void allreduce_of_fortran(const void *, void *, MPI_Fint *, MPI_Fint *, MPI_Fint *,
+typedef void reduction_of_fortran(const void *, void *, MPI_Fint *, MPI_Fint *, MPI_Fint *,
                                   MPI_Fint *, MPI_Fint *);
+
+static reduction_of_fortran *find(const char *name)
+{
+    void *library = dlopen("libmpi_mpifh.so.40", RTLD_NOW | RTLD_LOCAL);
+    void *address = library ? dlsym(library, name) : NULL;
+    reduction_of_fortran *found = NULL;
+
+    if (address)
+        memcpy(&found, &address, sizeof found);
+    return found;
+}
 
 static int through_fortran(void)
 {
-    void *library = dlopen("libmpi_mpifh.so.40", RTLD_NOW | RTLD_LOCAL);
-    void *address = library ? dlsym(library, "mpi_allreduce_") : NULL;
     MPI_Fint count = COUNT, type = MPI_Type_c2f(MPI_FLOAT), op = MPI_Op_c2f(MPI_SUM);
-    MPI_Fint comm = MPI_Comm_c2f(MPI_COMM_WORLD), err = 0;
-    allreduce_of_fortran *allreduce;
+    MPI_Fint comm = MPI_Comm_c2f(MPI_COMM_WORLD), err = 0, counts[64];
+    reduction_of_fortran *allreduce = find("mpi_allreduce_");
+    reduction_of_fortran *reduce_scatter = find("mpi_reduce_scatter_");
     int bad = 0;
 
-    if (!address)
+    if (!allreduce || !reduce_scatter)
         return 1;
-    memcpy(&allreduce, &address, sizeof allreduce);
     for (int call = 0; call < CALLS; call++) {
         memset(out, 0xff, sizeof out);
         allreduce(in, out, &count, &type, &op, &comm, &err);
         bad += wrong(out) + (err != MPI_SUCCESS);
     }
-    return bad;
+    for (int rank = 0; rank < tap.size; rank++)
+        counts[rank] = rank == 0 ? 4 : 1;
+    reduce_scatter(in, all, counts, &type, &op, &comm, &err);
+    bad += memcmp(all, out + (tap.rank == 0 ? 0 : 3 + tap.rank),
+                  (size_t)counts[tap.rank] * sizeof *all) != 0;
+    return bad + (err != MPI_SUCCESS);
 }
 #else
 static int through_fortran(void)
