@@ -105,21 +105,3 @@ double ss_vector_square(enum ss_type type, const void *v, size_t n)
     }
     return sum;
 }
-
-size_t ss_sample_runs(size_t n, size_t most, struct ss_run *runs)
-{
-    const size_t count = most / SS_SAMPLE_RUN;
-
-    if (n <= most) {
-        runs[0] = (struct ss_run){0, n};
-        return 1;
-    }
-    for (size_t j = 0; j < count; j++) { /* one run in each of `count` equal parts */
-        size_t first = (size_t)((uint64_t)n * j / count);
-        size_t room = (size_t)((uint64_t)n * (j + 1) / count) - first - SS_SAMPLE_RUN + 1;
-        /* spread, so that a matrix is not sampled in few columns */
-        first += (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32);
-        runs[j] = (struct ss_run){first, SS_SAMPLE_RUN};
-    }
-    return count;
-}

@@ -13,13 +13,6 @@ struct ss_run {
     size_t first, count;
 };
 
-/* Chooses a sample of at most `most` of n elements (`most` is a multiple of SS_SAMPLE_RUN, 1 or
- * more): runs of SS_SAMPLE_RUN elements, or one run of all if n <= most. The runs depend on n and
- * most alone, so that all ranks, and all calls of n elements, sample the same elements. Returns the
- * number of runs, at most most / SS_SAMPLE_RUN. */
-enum { SS_SAMPLE_RUN = 64 };
-size_t ss_sample_runs(size_t n, size_t most, struct ss_run *runs);
-
 /* Returns the number of elements with g[i] + r[i] not finite; either array may be NULL. */
 size_t ss_vector_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
 

@@ -41,7 +41,6 @@
     GPU_FLOATS(X, vector, leave)                                                                   \
     GPU_FLOATS(X, vector, scale)                                                                   \
     GPU_FLOATS(X, sums, square)                                                                    \
-    GPU_FLOATS(X, sums, square_runs)                                                               \
     X(sums, sum)                                                                                   \
     GPU_FLOATS(X, sums, not_finite)                                                                \
     GPU_BITS(X, sums, any_bit)                                                                     \

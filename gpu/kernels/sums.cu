@@ -63,45 +63,6 @@ template <class B> static __device__ void square(const B *v, u32 n, u32 skew, do
 ASK(ss_square_f32, u32, double, square)
 ASK(ss_square_f64, u64, double, square)
 
-/* Returns the first element of run j of a sample, as core/compute/vector.c chooses it. */
-DEVICE u32 run_at(u32 n, u32 runs, u32 run, u32 j)
-{
-    const u64 first = (u64)n * j / runs, room = (u64)n * (j + 1) / runs - first - run + 1;
-    u64 h = (((u64)j + 1) ^ n) * 0xd6e8feb86659fd93ull;
-
-    h ^= h >> 32;
-    return (u32)(first + ((h >> 32) * room >> 32));
-}
-
-/* Sums up the squares of runs of `run` elements, a warp for each run. */
-template <class B>
-static __device__ void square_runs(const B *v, u32 n, u32 runs, u32 run, double *squares)
-{
-    const u32 lane = threadIdx.x % WARP;
-
-    for (u32 j = first_element() / WARP; j < runs; j += all_threads() / WARP) {
-        const B *from = v + run_at(n, runs, run, j);
-        double sum = 0;
-        for (u32 i = lane; i < run; i += WARP) {
-            const double y = number_of(from[i]);
-            sum = __fma_rn(y, y, sum);
-        }
-        sum = warp_sum(sum);
-        if (lane == 0)
-            squares[j] = sum;
-    }
-}
-
-#define SQUARE_RUNS(name, B)                                                                       \
-    KERNEL(name, 4)(const B *v, u32 n, u32 runs, u32 run, double *squares)                         \
-    {                                                                                              \
-        square_runs(v, n, runs, run, squares);                                                     \
-    }                                                                                              \
-    KERNEL_END(name)
-
-SQUARE_RUNS(ss_square_runs_f32, u32)
-SQUARE_RUNS(ss_square_runs_f64, u64)
-
 /* Numbers of each sum that a block of ss_sum adds up. */
 enum { SUM_SHARE = 4 * THREADS };
 

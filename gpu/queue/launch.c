@@ -213,47 +213,19 @@ size_t gpu_square_work(enum ss_type type, size_t n)
     return sizeof(struct squares) + gpu_sum_work(gpu_tiles_most(type, n), 1);
 }
 
-size_t gpu_square_runs_work(size_t runs)
-{
-    return sizeof(struct squares) + gpu_sum_work(runs, 1);
-}
-
-static double *start_squares(struct gpu_queue *q, char **work)
-{
-    struct squares *s = gpu_take(work, sizeof *s);
-
-    gpu_zero(q, s, sizeof *s);
-    return (double *)(void *)*work;
-}
-
-static void sum_squares(struct gpu_queue *q, void *work, double *parts, size_t count)
-{
-    struct squares *s = work;
-    gpu_sum(q, parts, 1, count, parts + count, &s->done, &s->sum);
-}
-
 void gpu_square(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, void *work)
 {
     struct gpu_lie l = gpu_lie_of(type, v, v, v);
+    const size_t tiles = gpu_tiles_of(type, n, l);
     char *at = work;
-    double *parts = start_squares(q, &at);
+    struct squares *s = gpu_take(&at, sizeof *s);
+    double *parts = (double *)(void *)at;
     unsigned count = (unsigned)n;
     void *params[] = {&v, &count, &l.skew, &parts};
 
-    gpu_start(q, GPU_OF(type, GPU_square_f32), gpu_tiles_of(type, n, l), params);
-    sum_squares(q, work, parts, gpu_tiles_of(type, n, l));
-}
-
-void gpu_square_runs(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, size_t runs,
-                     size_t run, void *work)
-{
-    char *at = work;
-    double *parts = start_squares(q, &at);
-    unsigned count = (unsigned)n, all = (unsigned)runs, length = (unsigned)run;
-    void *params[] = {&v, &count, &all, &length, &parts};
-
-    gpu_start(q, GPU_OF(type, GPU_square_runs_f32), gpu_ceiling(runs, GPU_WARPS), params);
-    sum_squares(q, work, parts, runs);
+    gpu_zero(q, s, sizeof *s);
+    gpu_start(q, GPU_OF(type, GPU_square_f32), tiles, params);
+    gpu_sum(q, parts, 1, tiles, parts + tiles, &s->done, &s->sum);
 }
 
 void gpu_not_finite(struct gpu_queue *q, enum ss_type type, const void *g, const void *r, size_t n,

@@ -158,13 +158,9 @@ void gpu_join(struct gpu_queue *q, enum ss_type type, const void *in, const void
 void gpu_leave(struct gpu_queue *q, enum ss_type type, void *r, size_t n, double share);
 void gpu_scale(struct gpu_queue *q, enum ss_type type, void *r, size_t n, double factor);
 
-/* Sums of squares: the sum is the double at the beginning of `work`. gpu_square_runs: of the runs
- * of ss_sample_runs, without the factor n / (runs * run). */
+/* A sum of squares: the double at the beginning of `work`. */
 size_t gpu_square_work(enum ss_type type, size_t n);
 void gpu_square(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, void *work);
-size_t gpu_square_runs_work(size_t runs);
-void gpu_square_runs(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, size_t runs,
-                     size_t run, void *work);
 
 /* Into device memory, which they clear first. any_bit: whether some bit is set. */
 void gpu_not_finite(struct gpu_queue *q, enum ss_type type, const void *g, const void *r, size_t n,

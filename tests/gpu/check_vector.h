@@ -11,6 +11,7 @@
 #include "core/wire/value_buckets.h"
 #include "core/wire/values.h"
 #include "core/wire/wire.h"
+#include "gpu/queue/launch_impl.h"
 #include "tests/gpu/check_cases.h"
 
 /* ---- streams ---- */
@@ -328,30 +329,27 @@ static const char *check_dense(struct emulated *e)
     return ss_vector_is_clear(type, r, n) ? NULL : "clear";
 }
 
-/* The squared norm by a sample. */
-static double square_of_runs(enum ss_type type, const void *v, size_t n, size_t most)
+/* So many numbers that more than one block adds them. */
+static const char *check_sum(struct emulated *e)
 {
-    struct ss_run *runs = calloc(most / SS_SAMPLE_RUN, sizeof *runs);
-    const char *from = v;
-    const size_t count = ss_sample_runs(n, most, runs);
-    double sum = 0;
+    const size_t count = GPU_SUM_SHARE + below(100);
+    double *from = work_area(count * sizeof *from), *sum = work_area(sizeof *sum), want = 0;
+    double *shares = work_area(gpu_ceiling(count, GPU_SUM_SHARE) * sizeof *shares);
+    unsigned *done = work_area(sizeof *done);
 
-    for (size_t j = 0; j < count; j++)
-        sum += ss_vector_square(type, from + runs[j].first * ss_type_size(type), runs[j].count);
-    free(runs);
-    return sum * (double)n / (double)most;
+    *done = 0;
+    for (size_t i = 0; i < count; i++)
+        want += from[i] = (double)below(1000);
+    gpu_sum(&e->q, from, 1, count, shares, done, sum);
+    return *sum == want ? NULL : complaint("sum %g, wanted %g", *sum, want);
 }
 
 static const char *check_squares(struct emulated *e)
 {
     const enum ss_type type = any_float();
-    /* Sometimes with so many runs that their sums are added by more than one block. */
-    const size_t runs = below(8) ? 1 + below(20) : GPU_SUM_SHARE + below(100);
-    const size_t most = SS_SAMPLE_RUN * runs;
-    const size_t n = runs > 20 ? most + 1 + below(5000) : length(type);
+    const size_t n = length(type);
     void *v = numbers(type, n, (enum kind)below(KINDS), below(4));
-    double *sum = work_area(gpu_square_work(type, n)), first,
-           *sample = work_area(gpu_square_runs_work(most / SS_SAMPLE_RUN));
+    double *sum = work_area(gpu_square_work(type, n)), first;
 
     shuffle_machine(e);
     gpu_square(&e->q, type, v, n, sum);
@@ -360,13 +358,7 @@ static const char *check_squares(struct emulated *e)
         return complaint("square %g, wanted %g", first, ss_vector_square(type, v, n));
     shuffle_machine(e);
     gpu_square(&e->q, type, v, n, sum);
-    if (memcmp(sum, &first, sizeof first) != 0)
-        return "the same square twice differs";
-    if (n <= most)
-        return NULL;
-    gpu_square_runs(&e->q, type, v, n, most / SS_SAMPLE_RUN, SS_SAMPLE_RUN, sample);
-    *sample *= (double)n / (double)most;
-    return close_to(*sample, square_of_runs(type, v, n, most)) ? NULL : "sampled square";
+    return memcmp(sum, &first, sizeof first) == 0 ? check_sum(e) : "the same square twice differs";
 }
 
 static const char *check_questions(struct emulated *e)

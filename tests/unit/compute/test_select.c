@@ -346,49 +346,6 @@ static void the_best_table_is_the_first_and_plain_is_always_there(void **state)
     assert_string_equal(ss_selectors_at(count - 1)->name, "plain");
 }
 
-/* The squared norm, as a sample has it. */
-static double sampled_square(enum ss_type type, const void *v, size_t n, size_t most)
-{
-    static struct ss_run runs[32];
-    const char *from = v;
-    size_t count = ss_sample_runs(n, most, runs), seen = 0;
-    double sum = 0;
-    for (size_t j = 0; j < count; j++) {
-        sum += ss_vector_square(type, from + runs[j].first * ss_type_size(type), runs[j].count);
-        seen += runs[j].count;
-    }
-    assert_true(seen == (n < most ? n : most));
-    return seen > 0 ? sum * ((double)n / (double)seen) : 0;
-}
-
-static void a_sampled_norm_reads_few_elements_and_is_about_right(void **state)
-{
-    struct room *room = *state;
-    enum { N = 100000, SAMPLE = 2048 };
-    for (size_t t = 0; t < 2; t++) {
-        size_t read = 0;
-        void *v = before(room->g, types[t], N, 0);
-        fill(types[t], v, N, ZERO);
-        for (size_t i = 0; i < N; i++) {
-            put(types[t], v, i, 2);
-            double square = sampled_square(types[t], v, N, SAMPLE);
-            assert_true(square == 0 || square == 4.0 * N / SAMPLE);
-            read += square > 0;
-            put(types[t], v, i, 0);
-        }
-        assert_int_equal(read, SAMPLE);
-        fill(types[t], v, N, NORMAL);
-        double ratio = sampled_square(types[t], v, N, SAMPLE) / ss_vector_square(types[t], v, N);
-        assert_true(ratio > 0.85 && ratio < 1.15);
-        for (size_t n = 0; n <= 4 * SAMPLE; n += 13)
-            for (size_t most = 64; most <= SAMPLE; most *= 8) {
-                void *end = before(room->g, types[t], n, 0); /* one too many faults */
-                double sum = sampled_square(types[t], end, n, most);
-                assert_true(n > most || sum == ss_vector_square(types[t], end, n));
-            }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,7 +358,6 @@ int main(void)
         cmocka_unit_test(undo_gives_the_residual_back_within_rounding),
         cmocka_unit_test(two_selections_in_flight_may_be_undone_in_either_order),
         cmocka_unit_test(what_returns_to_a_residual_leaves_it_finite),
-        cmocka_unit_test(a_sampled_norm_reads_few_elements_and_is_about_right),
         cmocka_unit_test(magnitudes_order_as_numbers_do),
         cmocka_unit_test(the_best_table_is_the_first_and_plain_is_always_there),
     };
