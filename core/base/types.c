@@ -80,8 +80,3 @@ const char *ss_value_type_name(unsigned value_type)
     static const char *const names[SS_VALUE_CHOICES] = {SS_VALUES_LIST(WORD) SS_QSGD_LIST(WORD)};
     return names[value_type];
 }
-
-const char *ss_values_name(enum ss_values values)
-{
-    return ss_value_type_name(values);
-}

@@ -99,8 +99,6 @@ static inline double ss_bits_float(uint32_t bits)
     return (double)v.f;
 }
 
-/* Returns the word of a coding of values. */
-const char *ss_values_name(enum ss_values values);
 /* Return the word of a value of VALUE_TYPE, its coding, and whether it rounds at random. */
 const char *ss_value_type_name(unsigned value_type);
 static inline enum ss_values ss_values_of(unsigned value_type)

@@ -135,7 +135,7 @@ struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key
     lane = &lanes->list[number];
     *lane = (struct ss_lane){.key = *key, .number = number};
     lane->record =
-        ss_stats_lane_of(comm->stats, key->kind, comm->name, comm->t->size, n, type, key->op);
+        ss_stats_lane(comm->stats, key->kind, comm->name, comm->t->size, n, type, key->op);
     if (number < SS_LANES)
         enter(comm, lane);
     return lane;

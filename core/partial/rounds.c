@@ -196,7 +196,7 @@ void ss_rounds_call(struct ss_rounds *r, const struct ss_round_call *call)
     r->caller = ss_member_of(r, call->tensor);
     r->calls++;
     r->calling = true;
-    r->claims = r->in = false;
+    r->claims = false;
     r->claim_status = SS_OK;
     if (!r->caller)
         ss_rounds_fail(r, SS_ERR_DIFFERENT);
@@ -208,7 +208,7 @@ void ss_rounds_call(struct ss_rounds *r, const struct ss_round_call *call)
     r->caller->k = call->k;
     r->caller->bucket = call->bucket;
     if (will_be_in(r)) {
-        r->in = r->claims = true;
+        r->claims = true;
         r->claim_status = ss_member_claim(r, r->caller, call->in);
     } else if (r->stage != SS_ROUND_NONE || r->done + 1 != r->calls) {
         if (ss_member_accumulate(r, r->caller, call->in) != SS_OK)
@@ -239,11 +239,6 @@ int ss_rounds_call_status(struct ss_rounds *r)
 uint32_t ss_rounds_call_number(const struct ss_rounds *r)
 {
     return r->calls;
-}
-
-bool ss_rounds_call_was_in(const struct ss_rounds *r)
-{
-    return r->in;
 }
 
 /* ---- all rounds ---- */

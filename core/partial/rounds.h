@@ -111,8 +111,6 @@ void ss_rounds_call(struct ss_rounds *r, const struct ss_round_call *call);
 int ss_rounds_call_status(struct ss_rounds *r);
 /* Returns the number of the last call, from 1. */
 uint32_t ss_rounds_call_number(const struct ss_rounds *r);
-/* Returns true if this rank was in for the last call, after its end. */
-bool ss_rounds_call_was_in(const struct ss_rounds *r);
 
 /* Takes part in the rounds; polls the transport. Returns true if something moved. */
 bool ss_rounds_step(struct ss_rounds *r);

@@ -76,7 +76,6 @@ struct ss_rounds {
     bool calling, claims; /* there is a call; its claims are in work.own */
     double called;        /* time of the call */
     double lag;           /* seconds from the beginning of its round to the call */
-    bool in;
     int claim_status;
 
     /* +0.0 throughout, except during a round without a call, and a result that has landed */

@@ -87,14 +87,8 @@ static struct ss_lane_record *look_up(const struct ss_stats *stats, enum ss_kind
     return r;
 }
 
-struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
-                                     uint64_t count, enum ss_type type, enum ss_op op)
-{
-    return ss_stats_lane_of(stats, SS_KIND_ALLREDUCE, comm, size, count, type, op);
-}
-
-struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kind, const char *comm,
-                                        int size, uint64_t count, enum ss_type type, enum ss_op op)
+struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, enum ss_kind kind, const char *comm,
+                                     int size, uint64_t count, enum ss_type type, enum ss_op op)
 {
     struct ss_lane_record *r;
 

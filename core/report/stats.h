@@ -176,12 +176,10 @@ void ss_rounds_synchronous(struct ss_rounds_record *rounds, const struct ss_sync
 void ss_stats_init(struct ss_stats *stats, double now);
 void ss_stats_free(struct ss_stats *stats);
 
-/* Return the record of a lane, of an allreduce or another kind, made when new. After 1,000 lanes
- * all further lanes share the record with count 0. NULL only if memory is short. */
-struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
-                                     uint64_t count, enum ss_type type, enum ss_op op);
-struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kind, const char *comm,
-                                        int size, uint64_t count, enum ss_type type, enum ss_op op);
+/* Returns the record of a lane, made when new. After 1,000 lanes all further lanes share the record
+ * with count 0. NULL only if memory is short. */
+struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, enum ss_kind kind, const char *comm,
+                                     int size, uint64_t count, enum ss_type type, enum ss_op op);
 
 /* Appends a copy of the record, which then owns its series. If `record` is NULL, appends an empty
  * record, which the caller fills before the next report is written. Returns NULL after 4,000

@@ -162,7 +162,7 @@ static void calls_cross_the_link_in_the_bytes_of_their_messages(void **state)
         if ((double)(home[1] - home[0]) > 1.1 * (double)out ||
             (double)(there[1] - there[0]) > 1.1 * (double)in)
             fail_msg("%s, %s: home %llu bytes of %llu coded ones, there %llu of %llu",
-                     ss_algorithm_name(algorithms[c % 2]), ss_values_name(values[c / 2]),
+                     ss_algorithm_name(algorithms[c % 2]), ss_value_type_name(values[c / 2]),
                      home[1] - home[0], (unsigned long long)out, there[1] - there[0],
                      (unsigned long long)in);
         close_calls(&t);

@@ -108,7 +108,7 @@ static void check_bounded(const struct form *form, int size)
     }
     if (late > 2 * early)
         fail_msg("%s on %d ranks, values %s: residual norm %g in the first tenth, later %g",
-                 ss_algorithm_name(form->algorithm), size, ss_values_name(form->values), early,
+                 ss_algorithm_name(form->algorithm), size, ss_value_type_name(form->values), early,
                  late);
     training_close(&t);
 }
@@ -192,8 +192,8 @@ static void stochastic_sums_are_right_in_the_mean_and_not_booked(void **state)
         for (size_t i = 0; i < ELEMENTS; i++) {
             double off = (sum[i] - (double)t.in[i]) / CALLS / step_of[i];
             if (fabs(off) > limit + 1e-4)
-                fail_msg("%s, element %zu: the mean is off by %g steps", ss_values_name(quant), i,
-                         off);
+                fail_msg("%s, element %zu: the mean is off by %g steps", ss_value_type_name(quant),
+                         i, off);
             moved += fabs(off);
         }
         assert_true(moved > 0);
@@ -316,10 +316,10 @@ static void bytes_and_memory_are_those_predicted(void **state)
             /* oktopk: parts of a few hundred entries differ too much to be told from k */
             if (a != SS_OKTOPK && fabs(plan.bytes[a] - sent) > 0.15 * sent)
                 fail_msg("%s, values %s, P=%d: %g bytes predicted, %g sent", ss_algorithm_name(a),
-                         ss_values_name(forms[f].values), size, plan.bytes[a], sent);
+                         ss_value_type_name(forms[f].values), size, plan.bytes[a], sent);
             if (memory > ss_plan_memory(&shape, a))
                 fail_msg("%s, values %s, P=%d: %g bytes of memory planned, %g used",
-                         ss_algorithm_name(a), ss_values_name(forms[f].values), size,
+                         ss_algorithm_name(a), ss_value_type_name(forms[f].values), size,
                          ss_plan_memory(&shape, a), memory);
             training_close(&t);
         }

@@ -167,7 +167,8 @@ static void describe(const struct combination *k, char *text, size_t size)
 {
     snprintf(text, size, "%s, values %s, P = %d, %s, %s",
              k->algorithm == SS_AUTO ? "auto" : ss_algorithm_name(k->algorithm),
-             ss_values_name(k->values), k->size, ss_type_name(k->type), patterns[k->pattern].name);
+             ss_value_type_name(k->values), k->size, ss_type_name(k->type),
+             patterns[k->pattern].name);
 }
 
 /* What is left of element i. oktopk selects from sums, where those of exactly zero are not to be

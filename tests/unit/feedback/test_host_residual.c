@@ -106,7 +106,7 @@ static void nothing_is_lost_on_any_layout(void **state)
 
                 settings.value_type = (enum ss_values)values;
                 snprintf(text, sizeof text, "%s, %s, values %s", layouts[l],
-                         ss_algorithm_name(algorithms[a]), ss_values_name(settings.value_type));
+                         ss_algorithm_name(algorithms[a]), ss_value_type_name(settings.value_type));
                 open_on(&t, layouts[l], h & 2 ? SS_F64 : SS_F32, h & 4 ? 64 : 256, h & 8 ? h : 0,
                         settings);
                 for (uint64_t s = 0; s < STEPS; s++) {

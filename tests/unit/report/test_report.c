@@ -322,9 +322,10 @@ static void odd_names_neither_break_json_nor_reach_the_terminal(void **state)
     memset(name, 0xc3, sizeof name - 1); /* no UTF-8, and cut in the record */
     name[sizeof name - 1] = '\0';
     ss_stats_init(&stats, 0);
-    lane = ss_stats_lane(&stats, name, 3, 5, SS_I64, SS_LXOR);
+    lane = ss_stats_lane(&stats, SS_KIND_ALLREDUCE, name, 3, 5, SS_I64, SS_LXOR);
     lane->bytes_dense = 5;
-    ss_stats_lane(&stats, "caf\xc3\xa9 \"x\"", 3, 5, SS_I32, SS_BOR)->bytes_dense = 4;
+    ss_stats_lane(&stats, SS_KIND_ALLREDUCE, "caf\xc3\xa9 \"x\"", 3, 5, SS_I32, SS_BOR)
+        ->bytes_dense = 4;
     text = as_text(&stats, &job);
     json = as_json(&stats, &job);
     for (size_t i = 0; i < text.len; i++)

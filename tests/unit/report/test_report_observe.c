@@ -95,7 +95,7 @@ static void nothing_seen_is_not_called_nothing_to_gain(void **state)
             &text, lanes < 2 ? "  next     no advice: no call was looked at; "
                              : "  next     leave sparseshim off for this job on this network: ");
         free(text.text);
-        lane = ss_stats_lane(&stats, "", 2, 1 << 20, SS_F32, SS_SUM);
+        lane = ss_stats_lane(&stats, SS_KIND_ALLREDUCE, "", 2, 1 << 20, SS_F32, SS_SUM);
         lane->calls = lane->scans = lane->passed[SS_WHY_OBSERVE] = 10;
         lane->planned = lanes > 0 ? 5 : 0;
     }
@@ -188,7 +188,7 @@ static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
     ss_stats_init(&stats, 0);
     stats.end = 1;
     job.observe = true;
-    lane = ss_stats_lane(&stats, "", 8, 1 << 20, SS_F32, SS_SUM);
+    lane = ss_stats_lane(&stats, SS_KIND_ALLREDUCE, "", 8, 1 << 20, SS_F32, SS_SUM);
     lane->calls = lane->scans = lane->planned = lane->passed[SS_WHY_OBSERVE] = 10;
     lane->times.native = 10;
     lane->predicted_seconds[SS_RING] = 7;

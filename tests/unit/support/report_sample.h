@@ -114,7 +114,7 @@ static inline void fill_sample(struct ss_stats *stats)
     for (int i = 0; i < 6; i++)
         ss_stats_reduced(stats, 8 << 16);
 
-    large = ss_stats_lane(stats, "MPI_COMM_WORLD", 4, 1 << 22, SS_F32, SS_SUM);
+    large = ss_stats_lane(stats, SS_KIND_ALLREDUCE, "MPI_COMM_WORLD", 4, 1 << 22, SS_F32, SS_SUM);
     large->calls = 1000;
     large->sparse[SS_SPLIT_ALLGATHER] = 990;
     large->sparse[SS_RING] = 9;
@@ -129,7 +129,7 @@ static inline void fill_sample(struct ss_stats *stats)
     large->bytes_sent = 251658240;
     large->times = (struct ss_times){1.5, 0.25, 7.5, 1.25, 0.0042, 0.12};
 
-    small = ss_stats_lane(stats, "rows", 2, 1 << 16, SS_F64, SS_SUM);
+    small = ss_stats_lane(stats, SS_KIND_ALLREDUCE, "rows", 2, 1 << 16, SS_F64, SS_SUM);
     small->calls = 6;
     small->passed[SS_WHY_FIRST] = 1;
     small->passed[SS_WHY_DENSE] = 5;

@@ -85,7 +85,7 @@ static inline const char *form_name(const struct form *form)
     static char text[80];
 
     snprintf(text, sizeof text, "%s, values %s", ss_algorithm_name(form->algorithm),
-             ss_values_name(form->values));
+             ss_value_type_name(form->values));
     return text;
 }
 

@@ -53,8 +53,9 @@ struct rounds_job {
     /* results */
     float *result[ROUNDS_CALLS + 1]; /* results of the first rank that had them */
     int got[ROUNDS_CALLS + 1], in[ROUNDS_CALLS + 1];
-    uint32_t ahead_most; /* most rounds that were over on a rank before their call */
-    double tolerance;    /* tolerance of a complete sum, if values are rounded */
+    uint64_t seen_in[ROUNDS_RANKS]; /* rounds with the gradients of calls that are over */
+    uint32_t ahead_most;            /* most rounds that were over on a rank before their call */
+    double tolerance;               /* tolerance of a complete sum, if values are rounded */
     bool may_fail;
     int error[ROUNDS_RANKS]; /* error of the call that failed on a rank */
 };
@@ -193,6 +194,7 @@ static inline void rounds_start_call(struct rounds_job *job, int rank)
 static inline void rounds_end_call(struct rounds_job *job, int rank)
 {
     uint32_t t = job->call[rank];
+    uint64_t in = ss_rounds_seen(job->rounds[rank]).in;
     size_t bytes = job->n[rounds_tensor(job, t)] * sizeof(float);
 
     job->calling[rank] = false;
@@ -203,7 +205,8 @@ static inline void rounds_end_call(struct rounds_job *job, int rank)
     }
     assert_memory_equal(job->result[t], job->out[rank], bytes);
     job->got[t]++;
-    job->in[t] += ss_rounds_call_was_in(job->rounds[rank]);
+    job->in[t] += (int)(in - job->seen_in[rank]);
+    job->seen_in[rank] = in;
     if (t < job->calls)
         job->busy[rank] = job->delay(job, rank, t + 1);
 }

@@ -228,7 +228,8 @@ static void expect_raw(struct trip *t, bool raw)
     bool same = memcmp((char *)t->was + 64 * size, (char *)t->is + 64 * size, 64 * size) == 0;
     if (same != raw)
         fail_msg("%s, %s, first of the bucket %a: %s", ss_type_name(t->type),
-                 ss_values_name(t->how.values), get(t, t->was, 64), same ? "unchanged" : "changed");
+                 ss_value_type_name(t->how.values), get(t, t->was, 64),
+                 same ? "unchanged" : "changed");
     for (size_t i = 0; i < t->count; i++) {
         double error = get(t, t->error, i);
         assert_true(isfinite(error) && (!raw || i / 64 != 1 || error == 0));

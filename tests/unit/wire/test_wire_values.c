@@ -89,7 +89,7 @@ static void expected_sizes_hold_for_rounded_values(void **state)
             double expected = ss_wire_bytes_per_entry(SS_F32, &how, SS_CODING_AUTO, densities[d]);
             if (fabs(bytes - expected) > 0.02 * expected)
                 fail_msg("density %g, %s: %g bytes per entry, expected %g", densities[d],
-                         ss_values_name(values), bytes, expected);
+                         ss_value_type_name(values), bytes, expected);
         }
 }
 
