@@ -120,7 +120,7 @@ static void read_named_file(struct cfg *cfg, const char *sysconfdir, const char 
         read_installed_profile(cfg, sysconfdir, name);
 }
 
-static struct cfg *load(const char *sysconfdir, const char *built)
+struct cfg *cfg_load_from(const char *sysconfdir, const char *built)
 {
     int error = errno;
     char path[PATH_MAX];
@@ -155,16 +155,11 @@ done:
     return cfg;
 }
 
-struct cfg *cfg_load_from(const char *sysconfdir)
-{
-    return load(sysconfdir, NULL);
-}
-
 struct cfg *cfg_load(void)
 {
     char directory[PATH_MAX], built[PATH_MAX];
-    return load(cfg_sysconfdir(directory, sizeof directory) ? directory : NULL,
-                cfg_profiles(built, sizeof built) ? built : NULL);
+    return cfg_load_from(cfg_sysconfdir(directory, sizeof directory) ? directory : NULL,
+                         cfg_profiles(built, sizeof built) ? built : NULL);
 }
 
 void cfg_free(struct cfg *cfg)

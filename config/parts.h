@@ -159,8 +159,8 @@ void cfg_user_folder(char path[PATH_MAX]);
 /* Writes the folder of profiles of a build directory; returns false in an installed tree. */
 bool cfg_profiles(char *path, size_t size);
 
-/* Acts like cfg_load with another SYSCONFDIR (NULL: not known) and without the profiles of a build
- * directory. */
-struct cfg *cfg_load_from(const char *sysconfdir);
+/* Acts like cfg_load with this SYSCONFDIR (NULL: not known) and this folder of the profiles of a
+ * build directory (NULL: none). */
+struct cfg *cfg_load_from(const char *sysconfdir, const char *built);
 
 #endif

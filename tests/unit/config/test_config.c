@@ -59,7 +59,7 @@ static void where_nothing_is_known_to_be_installed_the_environment_counts(void *
 {
     (void)state;
     setenv("SPARSESHIM_SEED", "5", 1);
-    struct cfg *cfg = cfg_load_from(NULL);
+    struct cfg *cfg = cfg_load_from(NULL, NULL);
     const char *found;
     assert_non_null(cfg);
     assert_no_problems(cfg);
@@ -68,7 +68,7 @@ static void where_nothing_is_known_to_be_installed_the_environment_counts(void *
     assert_string_equal(found, "not looked for: it is not known where this is installed");
     cfg_free(cfg);
     setenv("SPARSESHIM_CONFIG", "@fast", 1);
-    cfg = cfg_load_from(NULL);
+    cfg = cfg_load_from(NULL, NULL);
     assert_one_problem(
         cfg, true,
         "SPARSESHIM_CONFIG=@fast: profiles are not found, since it is not known where "
@@ -211,7 +211,7 @@ static void a_profile_of_the_user_comes_before_the_installed_one(void **state)
     assert_value(cfg, "TIMEOUT", "40", CFG_FROM_USER_FILE);
     assert_null(cfg_file(cfg, 2, NULL));
     cfg_free(cfg);
-    cfg = cfg_load_from(NULL);
+    cfg = cfg_load_from(NULL, NULL);
     assert_value(cfg, "TIMEOUT", "40", CFG_FROM_USER_FILE);
     assert_no_problems(cfg);
     cfg_free(cfg);

@@ -74,7 +74,7 @@ static inline int swept(void **state)
 
 static struct cfg *load(void)
 {
-    struct cfg *cfg = cfg_load_from(etc);
+    struct cfg *cfg = cfg_load_from(etc, NULL);
     assert_non_null(cfg);
     return cfg;
 }
