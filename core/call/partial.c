@@ -1,8 +1,6 @@
 /* Partial calls (QUORUM): a tensor has a call with all ranks, which votes and plans as ever; where
  * all ranks say there that they can, its next calls are rounds (core/partial/rounds.h), which ask
  * nobody anything, until the next such call. */
-#include <string.h>
-
 #include "core/call/call_impl.h"
 #include "core/coll/algorithms.h"
 #include "core/partial/rounds.h"
@@ -53,52 +51,23 @@ bool ss_comm_serve(struct ss_comm *comm, bool *under_way)
 
 /* ---- what the report knows ---- */
 
-_Static_assert((int)SS_ROUNDS_STALE == (int)SS_STALENESS_SEEN, "one histogram");
-
-static struct ss_rounds_sums sums_of(const struct ss_rounds_stats *seen)
-{
-    struct ss_rounds_sums sums = {.rounds = seen->rounds,
-                                  .in = seen->in,
-                                  .left = seen->left,
-                                  .late = seen->late,
-                                  .steps = seen->steps,
-                                  .waited = seen->waited,
-                                  .lag = seen->lag};
-
-    memcpy(sums.stale, seen->stale, sizeof sums.stale);
-    return sums;
-}
-
-static void add(struct ss_rounds_sums *all, const struct ss_rounds_sums *is,
-                const struct ss_rounds_sums *was)
-{
-    all->rounds += is->rounds - was->rounds;
-    all->in += is->in - was->in;
-    all->left += is->left - was->left;
-    all->late += is->late - was->late;
-    all->steps += is->steps - was->steps;
-    all->waited += is->waited - was->waited;
-    all->lag += is->lag - was->lag;
-    for (int i = 0; i < SS_STALENESS_SEEN; i++)
-        all->stale[i] += is->stale[i] - was->stale[i];
-}
-
 /* What the rounds have seen since it was booked last. */
 static void book(struct ss_comm *comm)
 {
-    struct ss_rounds_stats now = ss_rounds_seen(comm->rounds);
-    struct ss_rounds_sums is = sums_of(&now), more = {0};
+    static const struct ss_rounds_sums none;
+    const struct ss_rounds_stats now = ss_rounds_seen(comm->rounds);
+    struct ss_rounds_sums more = none;
     struct ss_rounds_record *all = &comm->stats->rounds;
 
-    add(&more, &is, &comm->rounds_booked);
+    ss_rounds_sums_add(&more, &now.sum, &comm->rounds_booked);
     pthread_mutex_lock(&comm->stats->lock);
     ss_rounds_stretch(all, &more);
-    add(&all->sum, &more, &(struct ss_rounds_sums){0});
+    ss_rounds_sums_add(&all->sum, &more, &none);
     all->solo = comm->settings->quorum == SS_QUORUM_SOLO;
     if (now.queued_most > all->queued_most)
         all->queued_most = now.queued_most;
     pthread_mutex_unlock(&comm->stats->lock);
-    comm->rounds_booked = is;
+    comm->rounds_booked = now.sum;
 }
 
 /* ---- the end ---- */

@@ -144,7 +144,7 @@ int ss_member_accumulate(struct ss_rounds *r, struct ss_member *m, const void *g
     if (m->late <= r->s.staleness)
         m->late_calls[m->late] = m->calls;
     m->late++;
-    r->stats.late++;
+    r->stats.sum.late++;
     return status;
 }
 
@@ -153,7 +153,7 @@ void ss_member_selected(struct ss_rounds *r, struct ss_member *m)
     for (uint64_t i = 0; i < m->late && i <= r->s.staleness; i++) {
         uint32_t stale = m->rounds - m->late_calls[i];
 
-        r->stats.stale[stale < SS_ROUNDS_STALE ? stale : SS_ROUNDS_STALE - 1]++;
+        r->stats.sum.stale[stale < SS_STALENESS_SEEN ? stale : SS_STALENESS_SEEN - 1]++;
     }
     m->late = 0;
 }

@@ -66,7 +66,7 @@ static void contribute_left(struct ss_rounds *r, struct ss_member *m)
         return;
     ss_trace_begin(&r->c.x, SS_SPAN_SELECT, NULL, -1);
     if (ss_member_claim(r, m, NULL) == SS_OK) {
-        r->stats.left++;
+        r->stats.sum.left++;
         ss_member_selected(r, m);
     } else {
         ss_member_return(r, m);
@@ -82,7 +82,7 @@ static int contribute(struct ss_rounds *r, struct ss_member *m, bool by_call)
     m->rounds++;
     if (by_call && r->claims) {
         r->claims = false;
-        r->stats.in++;
+        r->stats.sum.in++;
         ss_member_selected(r, m);
         return r->claim_status;
     }

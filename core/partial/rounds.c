@@ -87,7 +87,7 @@ static void end_round(struct ss_rounds *r)
 {
     r->stage = SS_ROUND_NONE;
     r->done++;
-    r->stats.rounds++;
+    r->stats.sum.rounds++;
     r->stats.bytes += r->c.x.bytes_sent;
     r->stats.inside += r->c.x.bytes_inside;
     if (r->c.x.failed < 0) {
@@ -178,7 +178,7 @@ static void measure_lag(struct ss_rounds *r)
     else if (ss_rounds_under_way(r))
         lag = r->called - r->begun;
     if (lag > r->lag)
-        r->stats.lag += lag - r->lag;
+        r->stats.sum.lag += lag - r->lag;
     r->lag = lag;
 }
 
@@ -227,7 +227,7 @@ int ss_rounds_call_status(struct ss_rounds *r)
         r->delivered = r->calls;
     }
     if (r->status == SS_OK)
-        r->stats.waited += r->t->ops->now(r->t) - r->called;
+        r->stats.sum.waited += r->t->ops->now(r->t) - r->called;
     if (r->status < 0 && r->direct && ss_rounds_under_way(r))
         return SS_PENDING; /* the round may still write there */
     if (r->status < 0)
@@ -296,7 +296,7 @@ struct ss_rounds_stats ss_rounds_seen(const struct ss_rounds *r)
 {
     struct ss_rounds_stats seen = r->stats;
 
-    seen.steps = r->step;
+    seen.sum.steps = r->step;
     for (const struct ss_member *m = r->members; m; m = m->next)
         seen.pending += m->late;
     return seen;

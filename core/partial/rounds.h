@@ -31,6 +31,7 @@
 #ifndef CORE_PARTIAL_ROUNDS_H
 #define CORE_PARTIAL_ROUNDS_H
 
+#include "core/base/round_sums.h"
 #include "core/coll/coll.h"
 #include "core/tensor/tensor.h"
 
@@ -47,24 +48,12 @@ struct ss_rounds_settings {
 };
 
 /* Statistics of a rank's rounds. */
-enum { SS_ROUNDS_STALE = 16 };
 struct ss_rounds_stats {
-    uint64_t rounds; /* rounds that are over on this rank */
-    uint64_t in;     /* rounds with the gradient of their call */
-    uint64_t left;   /* rounds with entries that late gradients had left in the residual */
-    uint64_t late;   /* calls whose gradient came late */
+    struct ss_rounds_sums sum;
     uint64_t queued_most;
-    /* Late gradients by the number of their tensor's rounds from their own to the round whose
-     * selection they entered; the last counter includes all larger numbers. */
-    uint64_t stale[SS_ROUNDS_STALE];
     uint64_t pending; /* late gradients that no selection has seen yet */
     uint64_t bytes;   /* bytes sent */
     uint64_t inside;  /* those of `bytes` that went to ranks of the same host */
-    uint64_t steps;   /* number of steps that the rounds make */
-    double waited;    /* seconds from calls to their results */
-    /* Seconds by which calls came later after the beginning of their round on this rank than the
-     * call before: a synchronous allreduce would have waited for them. */
-    double lag;
 };
 
 struct ss_rounds;

@@ -10,21 +10,13 @@ const char *ss_staleness_key(int rounds)
     return keys[rounds];
 }
 
-static void add(struct ss_rounds_sums *to, const struct ss_rounds_sums *more)
-{
-    to->rounds += more->rounds;
-    to->in += more->in;
-    to->left += more->left;
-    to->late += more->late;
-    to->waited += more->waited;
-    to->lag += more->lag;
-}
+static const struct ss_rounds_sums none;
 
 static void halve(struct ss_rounds_record *r)
 {
     for (size_t i = 0; i < SS_STRETCHES; i += 2) {
         r->stretch[i / 2] = r->stretch[i];
-        add(&r->stretch[i / 2], &r->stretch[i + 1]);
+        ss_rounds_sums_add(&r->stretch[i / 2], &r->stretch[i + 1], &none);
     }
     r->stretches = SS_STRETCHES / 2;
     r->stretch_rounds *= 2;
@@ -42,8 +34,8 @@ void ss_rounds_stretch(struct ss_rounds_record *r, const struct ss_rounds_sums *
     if (more->rounds > 0 && is_full(r) && r->stretches == SS_STRETCHES)
         halve(r);
     if (r->stretches == 0 || (more->rounds > 0 && is_full(r)))
-        r->stretch[r->stretches++] = (struct ss_rounds_sums){0};
-    add(&r->stretch[r->stretches - 1], more);
+        r->stretch[r->stretches++] = none;
+    ss_rounds_sums_add(&r->stretch[r->stretches - 1], more, &none);
 }
 
 static bool alike(const struct ss_synchronous *a, const struct ss_synchronous *b)

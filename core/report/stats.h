@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "core/base/kind.h"
+#include "core/base/round_sums.h"
 #include "core/base/times.h"
 
 /* The reasons why a call went to the MPI library. The report prints ss_reason_name. */
@@ -83,15 +84,7 @@ struct ss_small {
     double seconds;
 };
 
-/* Rounds of partial calls on this rank, over all communicators (core/partial/rounds.h defines the
- * counts). `stale` leaves out late gradients that no selection has seen. */
-enum { SS_STALENESS_SEEN = 16, SS_STRETCHES = 128, SS_SYNCHRONOUS = 32 };
-struct ss_rounds_sums {
-    uint64_t rounds, in, left, late;
-    uint64_t steps; /* that the rounds make */
-    uint64_t stale[SS_STALENESS_SEEN];
-    double waited, lag; /* seconds, in calls and of calls */
-};
+enum { SS_STRETCHES = 128, SS_SYNCHRONOUS = 32 };
 
 /* Calls of one place that wait for all ranks. */
 struct ss_synchronous {
@@ -101,6 +94,7 @@ struct ss_synchronous {
     uint64_t calls;
 };
 
+/* Rounds of partial calls on this rank, over all communicators. */
 struct ss_rounds_record {
     struct ss_rounds_sums sum;
     uint64_t queued_most;
@@ -109,7 +103,7 @@ struct ss_rounds_record {
     double thread_lived; /* life of that thread, seconds */
 
     /* The course over time: when all stretches are full, each two become one. */
-    struct ss_rounds_sums stretch[SS_STRETCHES]; /* `stale` is not filled */
+    struct ss_rounds_sums stretch[SS_STRETCHES];
     size_t stretches;
     uint64_t stretch_rounds; /* of a full one */
 

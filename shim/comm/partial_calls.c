@@ -104,13 +104,13 @@ static void log_end(const struct shim_comm *c)
                  "communicator \"%s\": rank %d is at MPI_Finalize and has not made %llu calls "
                  "that other ranks have made: the ranks' numbers of calls are not equal",
                  c->name, c->rank, (unsigned long long)not_asked_for);
-    if (seen.rounds > 0)
+    if (seen.sum.rounds > 0)
         shim_say(CFG_DEBUG_INFO,
                  "communicator \"%s\": rank %d took part in %llu of %llu rounds; %llu gradients "
                  "came late, and %llu of them are not sent at all; at most %llu results waited",
-                 c->name, c->rank, (unsigned long long)seen.in, (unsigned long long)seen.rounds,
-                 (unsigned long long)seen.late, (unsigned long long)seen.pending,
-                 (unsigned long long)seen.queued_most);
+                 c->name, c->rank, (unsigned long long)seen.sum.in,
+                 (unsigned long long)seen.sum.rounds, (unsigned long long)seen.sum.late,
+                 (unsigned long long)seen.pending, (unsigned long long)seen.queued_most);
     ss_fpenv_leave_full(&saved);
 }
 

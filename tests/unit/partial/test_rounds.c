@@ -160,7 +160,7 @@ static void a_rank_that_is_always_slow_sets_the_pace(void **state)
     run_and_check(job);
     seen = ss_rounds_seen(job->rounds[3]);
     assert_int_equal(job->ahead_most, job->settings.staleness);
-    assert_true(seen.late >= job->calls - 1);
+    assert_true(seen.sum.late >= job->calls - 1);
     rounds_assert_nothing_lost(job);
     rounds_close(job);
 }
@@ -178,9 +178,9 @@ static void falling_behind_counts_once(void **state)
     run_and_check(job);
     seen = ss_rounds_seen(job->rounds[1]);
     double all = ss_sim_clock(job->sim, 1);
-    assert_true(seen.late >= 10);
-    assert_true(seen.lag > all / 4 && seen.lag <= all);
-    assert_true(ss_rounds_seen(job->rounds[0]).lag < all / 100);
+    assert_true(seen.sum.late >= 10);
+    assert_true(seen.sum.lag > all / 4 && seen.sum.lag <= all);
+    assert_true(ss_rounds_seen(job->rounds[0]).sum.lag < all / 100);
     rounds_close(job);
 }
 
@@ -241,7 +241,7 @@ static void a_silent_rank_contributes_nothing_of_its_call(void **state)
         rounds_begin(job);
         job->silent[1] = true;
         rounds_run(job);
-        assert_int_equal(ss_rounds_seen(job->rounds[1]).in, 0);
+        assert_int_equal(ss_rounds_seen(job->rounds[1]).sum.in, 0);
         rounds_assert_nothing_lost(job);
         rounds_close(job);
     }

@@ -182,7 +182,7 @@ static inline void rounds_start_call(struct rounds_job *job, int rank)
     call.silent = job->silent[rank];
     for (size_t e = 0; e < job->n[i]; e++)
         out[e] = job->value(job, rank, t, e);
-    uint32_t ahead = (uint32_t)ss_rounds_seen(job->rounds[rank]).rounds - (t - 1);
+    uint32_t ahead = (uint32_t)ss_rounds_seen(job->rounds[rank]).sum.rounds - (t - 1);
     if (ahead > job->ahead_most)
         job->ahead_most = ahead;
     ss_rounds_call(job->rounds[rank], &call);
@@ -194,7 +194,7 @@ static inline void rounds_start_call(struct rounds_job *job, int rank)
 static inline void rounds_end_call(struct rounds_job *job, int rank)
 {
     uint32_t t = job->call[rank];
-    uint64_t in = ss_rounds_seen(job->rounds[rank]).in;
+    uint64_t in = ss_rounds_seen(job->rounds[rank]).sum.in;
     size_t bytes = job->n[rounds_tensor(job, t)] * sizeof(float);
 
     job->calling[rank] = false;
@@ -299,13 +299,13 @@ static inline void assert_staleness(const struct rounds_job *job)
         struct ss_rounds_stats seen = ss_rounds_seen(job->rounds[r]);
         uint64_t late = seen.pending;
 
-        for (uint64_t i = 0; i < SS_ROUNDS_STALE; i++) {
-            assert_true(seen.stale[i] == 0 || i <= job->settings.staleness);
-            late += seen.stale[i];
+        for (uint64_t i = 0; i < SS_STALENESS_SEEN; i++) {
+            assert_true(seen.sum.stale[i] == 0 || i <= job->settings.staleness);
+            late += seen.sum.stale[i];
         }
-        assert_int_equal(late, seen.late);
-        assert_int_equal(seen.in + seen.late, job->calls);
-        assert_int_equal(seen.rounds, job->calls);
+        assert_int_equal(late, seen.sum.late);
+        assert_int_equal(seen.sum.in + seen.sum.late, job->calls);
+        assert_int_equal(seen.sum.rounds, job->calls);
     }
 }
 
