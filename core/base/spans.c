@@ -13,7 +13,7 @@ const char *ss_span_name(enum ss_span span)
         [SS_SPAN_DECODE] = "decode",       [SS_SPAN_MERGE] = "merge",
         [SS_SPAN_SCATTER] = "scatter",     [SS_SPAN_CLEAR] = "clear",
         [SS_SPAN_WAIT] = "wait",           [SS_SPAN_NATIVE] = "native",
-        [SS_SPAN_ACTIVATE] = "activate",
+        [SS_SPAN_START] = "start",
     };
 
     return names[span];

@@ -20,11 +20,11 @@ enum ss_span {
     SS_SPAN_ENCODE,    /* booked as coding, like SS_SPAN_DECODE */
     SS_SPAN_DECODE,
     SS_SPAN_MERGE,
-    SS_SPAN_SCATTER,  /* trace only: entries into the result */
-    SS_SPAN_CLEAR,    /* trace only: zeroing the result while no message is there */
-    SS_SPAN_WAIT,     /* trace only: steps in which nothing moved */
-    SS_SPAN_NATIVE,   /* the MPI library's collective, and the wait for its turn */
-    SS_SPAN_ACTIVATE, /* trace only: a partial call's wait before its round begins */
+    SS_SPAN_SCATTER, /* trace only: entries into the result */
+    SS_SPAN_CLEAR,   /* trace only: zeroing the result while no message is there */
+    SS_SPAN_WAIT,    /* trace only: steps in which nothing moved */
+    SS_SPAN_NATIVE,  /* the MPI library's collective, and the wait for its turn */
+    SS_SPAN_START,   /* trace only: a partial call's wait before its round begins */
     SS_SPANS
 };
 

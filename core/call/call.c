@@ -124,7 +124,7 @@ static int start_look(struct ss_call *call, enum ss_look_from from)
 static int go_on(struct ss_call *call)
 {
     switch (ss_call_decide(call)) {
-    case SS_NEXT_RECIPE:
+    case SS_NEXT_ALGORITHM:
         call->decided = true;
         ss_call_drive(call, &ss_algorithm_driver);
         return SS_PENDING;

@@ -193,7 +193,7 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f);
 
 /* core/call/decide.c: the course of a call after a vote. */
 enum ss_next {
-    SS_NEXT_RECIPE,     /* the call is ready for its first step */
+    SS_NEXT_ALGORITHM,  /* the call is ready for its first step */
     SS_NEXT_CALIBRATE,  /* calibrate, and vote again */
     SS_NEXT_HOST_SUM,   /* sum the inputs of the host, look at the sum, and vote again */
     SS_NEXT_LOOK_INPUT, /* look at the input again, and vote again */

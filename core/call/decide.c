@@ -169,7 +169,7 @@ static enum ss_next start_algorithm(struct ss_call *call)
     ss_topk_prepare(f, ss_topk_global(f, call->plan.algorithm));
     guard(f);
     call->stage_begin = ss_span_begin(x, SS_SPAN_EXCHANGE);
-    return SS_NEXT_RECIPE;
+    return SS_NEXT_ALGORITHM;
 }
 
 /* ---- the vote ---- */

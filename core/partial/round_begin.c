@@ -193,7 +193,7 @@ static void begin_round(struct ss_rounds *r, struct ss_member *m, bool by_call,
 
     r->member = m;
     r->begun = r->t->ops->now(r->t);
-    ss_trace_end(x, SS_SPAN_ACTIVATE);
+    ss_trace_end(x, SS_SPAN_START);
     if (m && !by_call && r->status == SS_OK)
         pin(r);
     if (m)

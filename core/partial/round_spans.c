@@ -9,7 +9,7 @@ void ss_round_spans_asked(struct ss_rounds *r, bool by_call)
     if (x->spans.trace || (!by_call && !ss_start_exchange_seen(&r->start)))
         return;
     ss_trace_open(x, *r->s.trace, "partial round");
-    ss_trace_begin(x, SS_SPAN_ACTIVATE, NULL, -1);
+    ss_trace_begin(x, SS_SPAN_START, NULL, -1);
 }
 
 void ss_round_spans_stepped(struct ss_rounds *r, bool moved)

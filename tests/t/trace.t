@@ -93,7 +93,7 @@ tap "$?" "merged calls, agreed on in parts: spans lie in the right ones"
 tap "$?" "a trace is not written over by those merged"
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500::calls=1' SPARSESHIM_DENSITY=0.1 SPARSESHIM_TEST=identity_steps=1,quorum_period=16 \
     SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM=solo traced 3 late_ranks steps=25 late=one quiet=30
-passed && merged && is "all(t['spans'].get(s, 0) >= 3 * 40 for s in ('partial round', 'activate', 'round', 'encode', 'decode', 'merge'))" \
+passed && merged && is "all(t['spans'].get(s, 0) >= 3 * 40 for s in ('partial round', 'start', 'round', 'encode', 'decode', 'merge'))" \
     "t['spans']['wait'] > 0 and t['spans']['select'] > 0 and t['lanes'] == 2" \
     "all(r['ranks'] == 3 and r['bytes'] > 0 and 0 <= r['density'] <= 1 and r['algorithm'] == 'allgather' and 'because' not in r for r in t['rounds'])" \
     "all(n % 3 == 0 for n in [sum(r['call'] == c for r in t['rounds']) for c in {r['call'] for r in t['rounds']}])"

@@ -28,7 +28,7 @@ static void has_its_spans(const struct strict *s, unsigned rounds)
 {
     assert_int_equal(s->calls, rounds);
     assert_int_equal(s->most_at_once, 1);
-    assert_int_equal(s->begun[SS_SPAN_ACTIVATE], rounds);
+    assert_int_equal(s->begun[SS_SPAN_START], rounds);
     assert_true(s->begun[SS_SPAN_ROUND] >= rounds);
     assert_true(s->begun[SS_SPAN_DECODE] > 0);
     assert_true(s->begun[SS_SPAN_WAIT] > 0);
@@ -69,7 +69,7 @@ static void where_nobody_wants_a_trace_any_more_nothing_begins(void **state)
         sink[r] = NULL;
     rounds_run(job);
     for (int r = 0; r < 3; r++)
-        assert_int_equal(sinks[r].begun[SS_SPAN_ACTIVATE], 0);
+        assert_int_equal(sinks[r].begun[SS_SPAN_START], 0);
     rounds_close(job);
 }
 
