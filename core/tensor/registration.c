@@ -88,8 +88,8 @@ void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject)
     t->rule = ss_rules_match(set->include, subject);
     t->excluded = ss_rules_match(set->exclude, subject) != NULL;
     if (ss_type_is_float(t->type) && t->op == SS_SUM) {
-        ss_rules_meet(set->include, subject);
-        ss_rules_meet(set->exclude, subject);
+        ss_rules_compare(set->include, subject);
+        ss_rules_compare(set->exclude, subject);
     }
     admit(t);
 }

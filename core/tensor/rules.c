@@ -390,10 +390,10 @@ int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules
         return SS_ERR_MEMORY;
     all->rule = calloc(p.number, sizeof *all->rule);
     all->text = malloc(3 * strlen(text) + 3); /* text and patterns; a pattern has its key's room */
-    all->met = calloc(1, sizeof *all->met + p.number * sizeof *all->met->rule);
-    if (all->met)
-        pthread_mutex_init(&all->met->lock, NULL);
-    if (!all->rule || !all->text || !all->met) {
+    all->compared = calloc(1, sizeof *all->compared + p.number * sizeof *all->compared->rule);
+    if (all->compared)
+        pthread_mutex_init(&all->compared->lock, NULL);
+    if (!all->rule || !all->text || !all->compared) {
         ss_rules_free(all);
         return SS_ERR_MEMORY;
     }
@@ -419,9 +419,9 @@ void ss_rules_free(struct ss_rules *rules)
 {
     if (!rules)
         return;
-    if (rules->met)
-        pthread_mutex_destroy(&rules->met->lock);
-    free(rules->met);
+    if (rules->compared)
+        pthread_mutex_destroy(&rules->compared->lock);
+    free(rules->compared);
     free(rules->rule);
     free(rules->text);
     free(rules);

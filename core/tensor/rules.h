@@ -90,7 +90,7 @@ struct ss_rules_reach {
 };
 /* Compares every rule with a subject and remembers the result, for ss_rules_unmatched. May be
  * called from several threads. */
-void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *subject);
+void ss_rules_compare(const struct ss_rules *rules, const struct ss_rule_subject *subject);
 /* Writes at most 3 of the rules that have matched no subject, each with the nearest one (by the
  * number of conditions that fail, then by count). Returns the number of all such rules; 0, and "",
  * if no subject has been compared. */

@@ -7,7 +7,7 @@
 #include "core/tensor/rules.h"
 
 /* The results of comparing one rule with subjects. */
-struct met {
+struct comparison {
     bool matched;
     bool any;        /* a subject did not match; the nearest such subject: */
     unsigned misses; /* conditions that failed */
@@ -16,14 +16,14 @@ struct met {
 };
 
 /* The results of all rules, apart from the rules, which are read without a lock. */
-struct all_met {
+struct comparisons {
     pthread_mutex_t lock;
     bool any;
-    struct met rule[];
+    struct comparison rule[];
 };
 
 struct ss_rules {
-    struct all_met *met;
+    struct comparisons *compared;
     struct ss_rule *rule;
     size_t count;
     char *text; /* of all rules, each ended by 0; then their patterns */

@@ -118,34 +118,34 @@ static void describe(const struct ss_rule_subject *s, char *text, size_t size)
 }
 
 /* The caller holds the lock. */
-static void meet(const struct ss_rule *r, struct met *met, const struct ss_rule_subject *s)
+static void compare(const struct ss_rule *r, struct comparison *c, const struct ss_rule_subject *s)
 {
     unsigned missed = misses(r, s);
     double far = distance(r, s->count);
 
     if (missed == 0)
-        met->matched = true;
-    if (met->matched ||
-        (met->any && (missed > met->misses || (missed == met->misses && far >= met->distance))))
+        c->matched = true;
+    if (c->matched ||
+        (c->any && (missed > c->misses || (missed == c->misses && far >= c->distance))))
         return;
-    met->any = true;
-    met->misses = missed;
-    met->distance = far;
-    describe(s, met->nearest, sizeof met->nearest);
+    c->any = true;
+    c->misses = missed;
+    c->distance = far;
+    describe(s, c->nearest, sizeof c->nearest);
 }
 
-void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *subject)
+void ss_rules_compare(const struct ss_rules *rules, const struct ss_rule_subject *subject)
 {
     if (!rules)
         return;
-    pthread_mutex_lock(&rules->met->lock);
-    rules->met->any = true;
+    pthread_mutex_lock(&rules->compared->lock);
+    rules->compared->any = true;
     for (size_t i = 0; i < rules->count; i++)
-        meet(&rules->rule[i], &rules->met->rule[i], subject);
-    pthread_mutex_unlock(&rules->met->lock);
+        compare(&rules->rule[i], &rules->compared->rule[i], subject);
+    pthread_mutex_unlock(&rules->compared->lock);
 }
 
-static void tell_unmatched(const struct ss_rule *r, const struct met *met,
+static void tell_unmatched(const struct ss_rule *r, const struct comparison *c,
                            const struct ss_rules_reach *reach, char *text, size_t size)
 {
     if (r->count_high < reach->min_count)
@@ -153,7 +153,7 @@ static void tell_unmatched(const struct ss_rule *r, const struct met *met,
                  (unsigned long long)reach->min_count,
                  reach->merges ? ", but for nonblocking ones among larger ones" : "");
     else
-        snprintf(text, size, "'%s' (nearest: %s)", r->text, met->nearest);
+        snprintf(text, size, "'%s' (nearest: %s)", r->text, c->nearest);
 }
 
 size_t ss_rules_unmatched(const struct ss_rules *rules, const struct ss_rules_reach *reach,
@@ -166,16 +166,16 @@ size_t ss_rules_unmatched(const struct ss_rules *rules, const struct ss_rules_re
     snprintf(text, size, "%s", "");
     if (!rules)
         return 0;
-    pthread_mutex_lock(&rules->met->lock);
-    for (size_t i = 0; i < rules->count && rules->met->any; i++) {
-        if (rules->met->rule[i].matched || n++ >= SHOWN)
+    pthread_mutex_lock(&rules->compared->lock);
+    for (size_t i = 0; i < rules->count && rules->compared->any; i++) {
+        if (rules->compared->rule[i].matched || n++ >= SHOWN)
             continue;
-        tell_unmatched(&rules->rule[i], &rules->met->rule[i], reach, one, sizeof one);
+        tell_unmatched(&rules->rule[i], &rules->compared->rule[i], reach, one, sizeof one);
         used += (size_t)snprintf(text + used, size - used, "%s%s", n > 1 ? ", " : "", one);
         used = used < size ? used : size - 1;
     }
     if (n > SHOWN)
         snprintf(text + used, size - used, " and %zu more", n - SHOWN);
-    pthread_mutex_unlock(&rules->met->lock);
+    pthread_mutex_unlock(&rules->compared->lock);
     return n;
 }

@@ -353,7 +353,7 @@ static void exclude_takes_no_settings(void **state)
     ss_rules_free(rules);
 }
 
-static const struct ss_rule_subject met = {
+static const struct ss_rule_subject plain = {
     .count = 1000, .type = SS_F32, .comm = "world", .site = "app+0x10", .symbol = "reduce"};
 
 static const struct ss_rules_reach from_one = {.min_count = 1}, from_1000 = {.min_count = 1000};
@@ -362,24 +362,24 @@ static void a_rule_that_matched_nothing_is_named_with_the_nearest(void **state)
 {
     (void)state;
     struct ss_rules *rules;
-    struct ss_rule_subject far = met, other = met;
+    struct ss_rule_subject far = plain, other = plain;
     char text[600];
 
     assert_int_equal(ss_rules_parse("count=999 count=1000 site=other", true, &rules, text, 600),
                      SS_OK);
     assert_int_equal(ss_rules_unmatched(rules, &from_one, text, sizeof text),
-                     0); /* nothing was met */
+                     0); /* nothing was compared */
     assert_string_equal(text, "");
     far.count = 50;
-    ss_rules_meet(rules, &far);
-    ss_rules_meet(rules, &met);
+    ss_rules_compare(rules, &far);
+    ss_rules_compare(rules, &plain);
     far.count = 100000;
-    ss_rules_meet(rules, &far);
+    ss_rules_compare(rules, &far);
     assert_int_equal(ss_rules_unmatched(rules, &from_one, text, sizeof text), 2);
     assert_string_equal(text, "'count=999' (nearest: 1000 float from app+0x10 in reduce on world), "
                               "'site=other' (nearest: 50 float from app+0x10 in reduce on world)");
     other.symbol = "other";
-    ss_rules_meet(rules, &other);
+    ss_rules_compare(rules, &other);
     assert_int_equal(ss_rules_unmatched(rules, &from_one, text, sizeof text), 1);
     ss_rules_free(rules);
 }
@@ -388,20 +388,20 @@ static void the_nearest_fails_the_fewest_conditions(void **state)
 {
     (void)state;
     struct ss_rules *rules;
-    struct ss_rule_subject near = met;
+    struct ss_rule_subject near = plain;
     char text[600];
 
     assert_int_equal(
         ss_rules_parse("count=1000:2000,type=double,comm=group", true, &rules, text, sizeof text),
         SS_OK);
-    ss_rules_meet(rules, &met); /* type and communicator fail */
+    ss_rules_compare(rules, &plain); /* type and communicator fail */
     near.count = 9000;
     near.comm = "group";
     near.type = SS_F64;
-    ss_rules_meet(rules, &near); /* the count fails */
+    ss_rules_compare(rules, &near); /* the count fails */
     near.comm = NULL;
     near.count = 2001;
-    ss_rules_meet(rules, &near); /* count and communicator */
+    ss_rules_compare(rules, &near); /* count and communicator */
     assert_int_equal(ss_rules_unmatched(rules, &from_one, text, sizeof text), 1);
     assert_non_null(strstr(text, "(nearest: 9000 double from app+0x10 in reduce on group)"));
     ss_rules_free(rules);
@@ -416,7 +416,7 @@ static void a_count_below_min_count_is_said_to_be_so(void **state)
     assert_int_equal(
         ss_rules_parse("count=999 count=:5 count=7 count=8", true, &rules, text, sizeof text),
         SS_OK);
-    ss_rules_meet(rules, &met);
+    ss_rules_compare(rules, &plain);
     assert_int_equal(ss_rules_unmatched(rules, &from_1000, text, sizeof text), 4);
     assert_string_equal(text, "'count=999' (MIN_COUNT=1000 leaves so small calls alone), "
                               "'count=:5' (MIN_COUNT=1000 leaves so small calls alone), "
@@ -426,7 +426,7 @@ static void a_count_below_min_count_is_said_to_be_so(void **state)
     ss_rules_free(rules);
 }
 
-static void a_count_below_min_count_may_be_met_among_merged_calls(void **state)
+static void a_count_below_min_count_may_come_among_merged_calls(void **state)
 {
     (void)state;
     const struct ss_rules_reach merging = {.min_count = 1000, .merges = true};
@@ -434,7 +434,7 @@ static void a_count_below_min_count_may_be_met_among_merged_calls(void **state)
     char text[600];
 
     assert_int_equal(ss_rules_parse("count=9", true, &rules, text, sizeof text), SS_OK);
-    ss_rules_meet(rules, &met);
+    ss_rules_compare(rules, &plain);
     assert_int_equal(ss_rules_unmatched(rules, &merging, text, sizeof text), 1);
     assert_string_equal(text, "'count=9' (MIN_COUNT=1000 leaves so small calls alone, but for "
                               "nonblocking ones among larger ones)");
@@ -490,7 +490,7 @@ int main(void)
         cmocka_unit_test(a_rule_that_matched_nothing_is_named_with_the_nearest),
         cmocka_unit_test(the_nearest_fails_the_fewest_conditions),
         cmocka_unit_test(a_count_below_min_count_is_said_to_be_so),
-        cmocka_unit_test(a_count_below_min_count_may_be_met_among_merged_calls),
+        cmocka_unit_test(a_count_below_min_count_may_come_among_merged_calls),
         cmocka_unit_test(numbers_and_ranges_name_counts_and_nothing_else_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
