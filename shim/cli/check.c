@@ -426,7 +426,7 @@ static void name_mpirun(const struct check *c, char command[PATH_MAX])
                   c->family == FAMILY_OPEN_MPI ? "mpirun.openmpi" : "mpirun.mpich", command);
 }
 
-/* No communicator is ever met, whatever thread level the program asks for. */
+/* No first exchange is ever made, whatever thread level the program asks for. */
 static bool only_posts(struct check *c)
 {
     if (c->library || asks_for_nonblocking())

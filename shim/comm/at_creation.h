@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 /* A communicator's number is that of the one it is made from, plus the communicators that were made
- * from that one so far. Up to this number they are met at creation, and as many of those of
- * MPI_Comm_create_group and MPI_Intercomm_merge: a program that makes thousands and uses none pays
- * for these alone. */
+ * from that one so far. Up to this number they have a first exchange at creation, and as many of
+ * those of MPI_Comm_create_group and MPI_Intercomm_merge: a program that makes thousands and uses
+ * none pays for these alone. */
 enum { SHIM_CREATIONS = 32 };
 
 /* Makes the first exchange where the program makes the communicator: called by all its ranks in the
  * call that has made it, in which they may wait for each other. Nonblocking calls are served on
- * such communicators, and on those that a blocking call has met; on all others they pass through.
+ * such communicators, and on those that had it in a blocking call; on all others they pass through.
  * `number` is the same on all ranks. A rank is not `willing` if it has made more than
  * SHIM_CREATIONS by MPI_Comm_create_group and MPI_Intercomm_merge. If the ranks do not agree, the
  * first eligible blocking call makes the first exchange once more. Returns MPI_SUCCESS, or an MPI

@@ -151,7 +151,7 @@ static bool has_the_clock(const struct shim_comm *c)
     MPI_Group world = 0;
 
     if (shim.process.sessions)
-        return !atomic_exchange(&shim.clock.met, true);
+        return !atomic_exchange(&shim.clock.tried, true);
     if (shim_real.Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return false;
     if (shim_real.Group_translate_ranks(c->group, 1, &first, world, &found) != MPI_SUCCESS)
@@ -161,7 +161,7 @@ static bool has_the_clock(const struct shim_comm *c)
 }
 
 /* All ranks decide alike, whichever communicator is their first. */
-void shim_clock_meet(const struct shim_comm *c)
+void shim_clock_measure(const struct shim_comm *c)
 {
     if (!c->first.agreed[SHIM_EXCHANGE_TRACE] || c->size != shim.process.ranks ||
         !c->first.within_world || !has_the_clock(c))
@@ -170,7 +170,7 @@ void shim_clock_meet(const struct shim_comm *c)
     shim.hooks.clock_known(); /* also for a job that is killed later */
 }
 
-void shim_clock_part(void)
+void shim_clock_measure_again(void)
 {
     struct ss_fpenv_full saved;
     struct shim_comm *c;

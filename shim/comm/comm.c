@@ -459,7 +459,7 @@ void shim_comm_bury(void)
     }
 }
 
-struct shim_comm *shim_comm_met(uintptr_t handle)
+struct shim_comm *shim_comm_agreed(uintptr_t handle)
 {
     struct shim_comm *c = shim_comm_get(handle);
 

@@ -1,5 +1,5 @@
-/* Communicators of the application that were met at creation or used in an eligible call, and their
- * private communicators.
+/* Communicators of the application that had a first exchange at creation or were used in an
+ * eligible call, and their private communicators.
  *
  * The table is the shim's own: a handle is looked up only after the MPI library has accepted it in
  * a call. An attribute without a copy function on the application's communicator tells the shim
@@ -142,7 +142,7 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size);
 /* Returns the entry of a handle with a reference for the caller, or NULL. */
 struct shim_comm *shim_comm_get(uintptr_t handle);
 /* Acts like shim_comm_get, but returns NULL before the ranks have agreed. */
-struct shim_comm *shim_comm_met(uintptr_t handle);
+struct shim_comm *shim_comm_agreed(uintptr_t handle);
 /* Removes an entry in the state SHIM_COMM_LATER, for another first exchange. */
 void shim_comm_forget(uintptr_t handle);
 /* Returns the number of ranks of a communicator that has an entry; 0 if it has none. */
@@ -230,13 +230,13 @@ int shim_comm_size_of(uintptr_t handle);
 /* shim/comm/first_exchange.c. First exchange: called by all ranks in the same call, after the
  * native call has succeeded. Collective over the communicator; a rank without memory takes part
  * too. Returns MPI_SUCCESS, or an MPI error code that was raised: after a TIMEOUT, for bad settings
- * under STRICT, or if this rank has no memory to meet the others. */
+ * under STRICT, or if this rank has no memory for it. */
 int shim_comm_first_exchange(uintptr_t handle);
 /* Returns the number of this process's host. `rank`, of the communicator or the world, matters only
  * where a test gives the layout. */
 uint64_t shim_comm_host(int rank);
 
-/* Lets the calls of a communicator that has not been met pass through, on all ranks together.
+/* Lets the calls of a communicator without a first exchange pass through, on all ranks together.
  * Returns MPI_SUCCESS, or an MPI error code that was raised if memory is short. */
 int shim_comm_leave_out(uintptr_t handle);
 

@@ -171,9 +171,9 @@ static void number_job(const struct shim_comm *c)
                                        (uint64_t)c->first.agreed[SHIM_EXCHANGE_NUMBER]);
 }
 
-/* Meets all ranks and combines what each knows alone: memory, attribute, costs, settings. Polls,
- * because a rank without the library never comes. Returns SS_OK, SS_ERR_PEER if a rank cannot
- * serve, SS_ERR_TIMEOUT or SS_ERR_TRANSPORT. */
+/* Combines what each rank knows alone: memory, attribute, costs, settings. Polls, because a rank
+ * without the library never comes. Returns SS_OK, SS_ERR_PEER if a rank cannot serve,
+ * SS_ERR_TIMEOUT or SS_ERR_TRANSPORT. */
 static int combine(struct shim_comm *c, bool knows_costs, bool ok)
 {
     struct shim_first_exchange *first = &c->first;
@@ -220,10 +220,10 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
     }
 }
 
-/* Makes a communicator from the group; may block, since all ranks have met. Unlike a duplicate, it
- * runs none of the application's attribute callbacks: a callback that fails on a single rank leaves
- * the other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). If no communicator is left,
- * all ranks fail alike; MPICH 4.0.2 then returns a null handle without an error. */
+/* Makes a communicator from the group; may block, since all ranks have agreed. Unlike a duplicate,
+ * it runs none of the application's attribute callbacks: a callback that fails on a single rank
+ * leaves the other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). If no communicator is
+ * left, all ranks fail alike; MPICH 4.0.2 then returns a null handle without an error. */
 static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int create_tag)
 {
     MPI_Comm made = MPI_COMM_NULL;
@@ -274,7 +274,7 @@ static bool find_hosts(struct shim_comm *c)
     ss_layout_find(l);
     ss_comm_set_layout(c->core, l);
     if (l->hosts == 1 && wants_shared_memory(c))
-        shim_shared_meet(c);
+        shim_shared_open(c);
     if (c->first.same_settings && ss_comm_wants_peers(c->core))
         shim_peers_open(c);
     return true;
@@ -290,18 +290,20 @@ static bool make_private(struct shim_comm *c)
 }
 
 /* Logs the first exchange, with the costs of the network if they are known. */
-static void tell_met(const struct shim_comm *c)
+static void tell_agreed(const struct shim_comm *c)
 {
     struct ss_costs costs = ss_comm_costs(c->core);
 
     if (c->rank != 0)
         return;
     if (!costs.known || costs.alpha < 0 || costs.beta < 0)
-        shim_say(CFG_DEBUG_INFO, "communicator \"%s\" of %d ranks: met; its costs are %s", c->name,
+        shim_say(CFG_DEBUG_INFO,
+                 "communicator \"%s\" of %d ranks: first exchange done; its costs are %s", c->name,
                  c->size, costs.known ? "those of a table" : "measured in its first call");
     else
         shim_say(CFG_DEBUG_INFO,
-                 "communicator \"%s\" of %d ranks: met; %.3g s per message, %.3g s per byte",
+                 "communicator \"%s\" of %d ranks: first exchange done; %.3g s per message, %.3g s "
+                 "per byte",
                  c->name, c->size, costs.alpha, costs.beta);
 }
 
@@ -315,7 +317,7 @@ static void open_private(struct shim_comm *c, struct ss_costs costs)
         ss_comm_differs(c->core);
     c->costs_logged = ss_comm_costs(c->core).known;
     shim_partial_open(c);
-    tell_met(c);
+    tell_agreed(c);
 }
 
 /* Counts a private communicator of this process. Returns false if there are too many. */
@@ -352,7 +354,7 @@ static int establish(struct shim_comm *c, bool ok)
     if (status == SS_OK && !make_private(c))
         status = SS_ERR_PEER;
     if (status == SS_OK)
-        shim_clock_meet(c);
+        shim_clock_measure(c);
     if (status == SS_OK)
         open_private(c, costs);
     else
@@ -444,7 +446,7 @@ static struct shim_comm *make_passing(uintptr_t handle)
     return c;
 }
 
-/* Meets the other ranks and enters the outcome into the table. Takes the entry over. */
+/* Makes the first exchange and enters its outcome into the table. Takes the entry over. */
 static int make_first_exchange(struct shim_comm *c, bool willing)
 {
     const bool attached = shim_comm_attach(c->handle);
@@ -514,7 +516,7 @@ int shim_comm_exchange_at_creation(uintptr_t handle, unsigned number, bool willi
 
 int shim_comm_leave_out(uintptr_t handle)
 {
-    struct shim_comm *c = shim_comm_met(handle);
+    struct shim_comm *c = shim_comm_agreed(handle);
 
     if (c) {
         shim_comm_put(c);

@@ -145,7 +145,7 @@ static void give(size_t share)
     atomic_fetch_sub(&taken_by_all, share);
 }
 
-void shim_shared_meet(struct shim_comm *c)
+void shim_shared_open(struct shim_comm *c)
 {
     const size_t bytes = ss_shared_bytes(c->size), share = bytes / (size_t)c->size;
     const bool taken = take(share);

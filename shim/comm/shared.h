@@ -6,7 +6,7 @@
 
 /* Maps the memory on all ranks or on none. Called by all ranks when the private communicator is new
  * and the hosts are known, on any thread. */
-void shim_shared_meet(struct shim_comm *c);
+void shim_shared_open(struct shim_comm *c);
 /* Frees this rank's mapping, if there is one. */
 void shim_shared_free(struct ss_shared *shared, int size);
 

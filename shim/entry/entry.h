@@ -125,10 +125,10 @@ static inline bool ibelow(int64_t count, uintptr_t op)
 /* A communicator without an entry. The number of ranks, which decides whether the call is below
  * MIN_COUNT, is the MPI library's to tell, once it has accepted the call: such a call is the
  * library's in any case. */
-#define UNMET UINT64_MAX
+#define NO_ENTRY UINT64_MAX
 
 /* Returns the bytes of the first slice, of `count` elements, from which slices of one size have
- * MIN_COUNT words of 4 bytes together; UNMET; or 0 if it is not known without a lock. */
+ * MIN_COUNT words of 4 bytes together; NO_ENTRY; or 0 if it is not known without a lock. */
 static inline uint64_t slice_limit(int64_t count, uintptr_t comm)
 {
     const uint64_t least = atomic_load_explicit(&shim.fast.slice, memory_order_acquire);
@@ -141,7 +141,7 @@ static inline uint64_t slice_limit(int64_t count, uintptr_t comm)
         return least;
     content = shim_content_of(comm);
     if (content == 0)
-        return UNMET;
+        return NO_ENTRY;
     ranks = shim_ranks_in(content, comm);
     return ranks > 0 ? (4 * (uint64_t)shim.min_count + ranks - 1) / ranks : 0;
 }
@@ -163,7 +163,7 @@ static inline bool is_few(int64_t words, uintptr_t type, uint64_t limit)
 
 /* Returns true for a slice on a communicator without an entry, also if another communicator falls
  * into the handle's bucket. */
-static inline bool is_unmet(int64_t count, uintptr_t comm)
+static inline bool has_no_entry(int64_t count, uintptr_t comm)
 {
     return count >> 31 == 0 && atomic_load_explicit(&shim.fast.slice, memory_order_acquire) > 0 &&
            !shim_has_entry(shim_abi_word(comm));

@@ -56,7 +56,7 @@ static bool is_merged(const struct shim_call *call, enum ss_type *type, enum ss_
     if (call->count < shim.least_named || !shim_takes_requests() ||
         !shim_operation_asked(call, type, op) || !ss_type_is_float(*type) ||
         !ss_rules_name(shim.settings.tensors.include, (uint64_t)call->count, *type) ||
-        !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm)))
+        !shim_buffers(call, *type) || !(comm = shim_comm_agreed(call->comm)))
         return false;
     same = comm->state == SHIM_COMM_SERVED && comm->first.same_settings;
     shim_comm_put(comm);
@@ -112,7 +112,7 @@ struct shim_verdict shim_route_allreduce(const struct shim_call *call, const voi
         ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(v.type));
     if (atomic_load_explicit(&shim.table.dropped, memory_order_relaxed))
         shim_comm_sweep();
-    v.comm = shim_comm_met(call->comm);
+    v.comm = shim_comm_agreed(call->comm);
     return v.comm ? shim_route_on(call, v.comm, v.type, v.op, request) : v;
 }
 

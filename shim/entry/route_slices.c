@@ -116,10 +116,10 @@ struct shim_verdict shim_route_slices(const struct shim_call *call, const void *
         return shim_pass_because(SS_WHY_NONBLOCKING);
     if (atomic_load_explicit(&shim.table.dropped, memory_order_relaxed))
         shim_comm_sweep();
-    v.comm = shim_comm_met(call->comm);
+    v.comm = shim_comm_agreed(call->comm);
     if (!v.comm)
         return (struct shim_verdict){.act = SHIM_ACT_FIRST_EXCHANGE};
-    if (call->made) /* met by another thread during the call, which MPI does not allow */
+    if (call->made) /* another thread has agreed meanwhile, which MPI does not allow */
         v.reason = SS_WHY_FIRST;
     else if (v.comm->size < 2 && !call->on_device)
         v.reason = SS_WHY_COMMUNICATOR;

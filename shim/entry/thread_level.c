@@ -46,7 +46,7 @@ static int initialized(int err)
         return err;
     if (shim.options.device != CFG_DEVICE_CPU)
         (void)shim_asks_devices();
-    if (!shim_asked_for_requests() || atomic_exchange(&shim.table.met_world, true))
+    if (!shim_asked_for_requests() || atomic_exchange(&shim.table.world_exchanged, true))
         return err;
     shim_job_start_if_up();
     return shim_comm_exchange_at_creation((uintptr_t)MPI_COMM_WORLD, 0, true);

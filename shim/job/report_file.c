@@ -101,7 +101,8 @@ static void keep_file(struct ss_report_job *job, char *directory, size_t size, b
         job->kept = strlen(directory) < SHOWN ? directory : "$SPARSESHIM_REPORT_DIR";
 }
 
-/* Rules that have met calls, and matched none of them. Without communication: of this rank. */
+/* Rules that were compared with calls, and matched none of them. Without communication: of this
+ * rank. */
 static void tell_unmatched(void)
 {
     const struct ss_tensor_settings *t = &shim.settings.tensors;

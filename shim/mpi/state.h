@@ -238,10 +238,10 @@ struct shim_table {
     size_t known;                 /* entries in the buckets */
     uint64_t exchanges;           /* communicators that have had their first exchange */
     atomic_uint_fast64_t numbers; /* first exchanges that this process has led */
-    /* private communicators, of those that were met in a call and where the program made them */
+    /* private communicators, by first exchanges in a call and where the program made them */
     atomic_int privates, privates_at_creation;
     /* MPI_Init has made its first exchange; a profiler's MPI_Init may call PMPI_Init */
-    atomic_bool met_world;
+    atomic_bool world_exchanged;
     /* communicators of MPI_Comm_create_group and MPI_Intercomm_merge */
     atomic_uint made_by_some;
     atomic_bool spare_used[SHIM_SPARES]; /* entries for times without memory (shim/comm/comm.c) */
@@ -314,7 +314,7 @@ struct shim_state {
     struct {
         struct shim_clock_sample sample[SHIM_CLOCK_SAMPLES];
         atomic_int samples;
-        atomic_bool met; /* sessions: the first sample was taken or tried */
+        atomic_bool tried; /* sessions: the first sample was taken or tried */
     } clock;
     struct shim_table table;
     struct shim_requests requests;

@@ -35,7 +35,7 @@ for ranks in 2 4; do
     grep -c '^sparseshim\[' "$WORK/err" >"$WORK/lines$ranks"
     tap_told "$ranks ranks: version" 'version ' 1
     tap_told "$ranks ranks: the communicator" \
-        "communicator \"MPI_COMM_WORLD\" of $ranks ranks: met; its costs are measured in its first call" 1
+        "communicator \"MPI_COMM_WORLD\" of $ranks ranks: first exchange done; its costs are measured in its first call" 1
     tap_told "$ranks ranks: its costs" \
         "communicator \"MPI_COMM_WORLD\" of $ranks ranks: measured [0-9.e-]+ s per message, [0-9.e-]+ s per byte" 1
     tap_told "$ranks ranks: the collective of each lane" \
@@ -52,7 +52,7 @@ SPARSESHIM_REGISTER='count=5000:' SPARSESHIM_WARMUP_STEPS=12 SPARSESHIM_DENSITY=
     SPARSESHIM_BETA=1e-8 preloaded 2 positives kept 40 1
 sparse_calls 100
 tap "$?" "costs given, a density that comes down: calls become sparse"
-tap_told "given costs" 'communicator "MPI_COMM_WORLD" of 2 ranks: met; 1e-06 s per message, 1e-08 s per byte' 1
+tap_told "given costs" 'communicator "MPI_COMM_WORLD" of 2 ranks: first exchange done; 1e-06 s per message, 1e-08 s per byte' 1
 tap_told "no others" '.* measured ' 0
 tap_told "by a rule" "$SITE admitted from its call [0-9]+ on: REGISTER has count=5000:" 3
 tap_told "refused, and why" "$SITE exact from its call 1 on: matches no rule of REGISTER" 2
@@ -60,22 +60,22 @@ tap_told "dense first" 'allreduce of 5632 float sum on MPI_COMM_WORLD: dense by 
 tap_told "then changed" \
     'allreduce of 5632 float sum on MPI_COMM_WORLD: [a-z_]+ by call [0-9]+, predicted [0-9.e-]+ ms, dense [0-9.e-]+ ms$' 1
 SPARSESHIM_REPRODUCIBLE=on preloaded 2 positives kept 4 1
-tap_told "REPRODUCIBLE=on" '.*: met; ([0-9.e-]+ s per message|its costs are those of a table)' 1
+tap_told "REPRODUCIBLE=on" '.*: first exchange done; ([0-9.e-]+ s per message|its costs are those of a table)' 1
 
 for level in warn none; do
     SPARSESHIM_DEBUG=$level SPARSESHIM_REGISTER='*' preloaded 2 positives kept 40 1
-    [ "$(told '.*(met|admitted|by call|awake|resting|version)')" -eq 0 ]
+    [ "$(told '.*(exchange|admitted|by call|awake|resting|version)')" -eq 0 ]
     tap "$?" "DEBUG=$level: none of it"
 done
 
 # Observing decides nothing.
 SPARSESHIM_MODE=observe preloaded 2 positives kept 20 1
-[ "$(told '.*(admitted|by call)')" -eq 0 ] && [ "$(told '.*: met; ')" -eq 1 ]
+[ "$(told '.*(admitted|by call)')" -eq 0 ] && [ "$(told '.*: first exchange done; ')" -eq 1 ]
 tap "$?" "MODE=observe: the communicator only"
 
 # Communicators of parts of the job are told by their own first ranks.
 export SPARSESHIM_MODE=exact SPARSESHIM_MIN_COUNT=1
 PROGRAMS=$BUILD/tests/mpi preloaded 4 smoke
-[ "$STATUS" -eq 0 ] && [ "$(told 'communicator ".*" of [0-9]+ ranks: met; ')" -ge 2 ]
-tap "$?" "communicators of a job: $(told '.*: met; ') lines"
+[ "$STATUS" -eq 0 ] && [ "$(told 'communicator ".*" of [0-9]+ ranks: first exchange done; ')" -ge 2 ]
+tap "$?" "communicators of a job: $(told '.*: first exchange done; ') lines"
 finish
