@@ -99,9 +99,9 @@ static inline int sparseshim_register(const void *buffer, uint64_t count, double
 /* Tells which tensor the calls on a receive buffer of `count` elements are: one that is the same on
  * all ranks and in all steps. A rule of REGISTER, such as ddp, says whether they are lossy; it
  * needs no calls=N. position: from 1 to 2^28 - 1, equal on all ranks; each tensor of a communicator
- * has its own. The position holds for the buffer's calls on every communicator, and replaces an earlier
- * registration of the buffer with this count. A buffer that is freed has to be unregistered before:
- * its residual is freed, too. BAD_ARGUMENT: buffer NULL, count 0, or another position. */
+ * has its own. The position holds for the buffer's calls on every communicator, and replaces an
+ * earlier registration of the buffer with this count. A buffer that is freed has to be unregistered
+ * before: its residual is freed, too. BAD_ARGUMENT: buffer NULL, count 0, or another position. */
 static inline int sparseshim_identify(const void *buffer, uint64_t count, uint32_t position)
 {
     return sparseshim_1_identify ? sparseshim_1_identify(buffer, count, position)
