@@ -28,7 +28,7 @@ static void set_from_environment(struct cfg *cfg, size_t row)
     cfg_set(cfg, row, value, CFG_FROM_ENVIRONMENT, assignment);
 }
 
-/* Variables that are no options: of the modulefiles, of run, and of the tests. */
+/* Returns true for variables of the modulefiles, of run, and of the tests. */
 static bool is_no_option(const char *name)
 {
     static const char *const names[] = {CFG_PREFIX "ROOT", CFG_PREFIX "LIB", CFG_RUN_PROCESS,

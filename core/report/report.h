@@ -35,6 +35,7 @@ struct ss_report_job {
     int64_t start_unix;      /* seconds since 1970, UTC */
     uint64_t number;         /* equal on all ranks of this job, 0: they have not agreed on one */
     bool observe;            /* MODE=observe: predictions and advice */
+    bool exact;              /* MODE=exact, and the cost model chooses the algorithm */
     uint64_t min_count;      /* elements, MIN_COUNT */
     bool complete;           /* the job has ended; else the report is an interim one */
     const char *kept;        /* path of the JSON file, NULL: none was written */

@@ -75,7 +75,7 @@ static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen,
          "different sizes)"},
         {SS_WHY_COMMUNICATOR,
          "are on a communicator that is not served (of one rank, between two groups, "
-         "or behind the 64 that are kept)"},
+         "or beyond those that are kept)"},
     };
     uint64_t small = atomic_load(&stats->passed[SS_WHY_SMALL]);
 

@@ -371,8 +371,8 @@ static void say_merged(struct ss_summary *s, const struct ss_merged_record *r)
 
 /* ---- what to try ---- */
 
-/* Tells what to try if exact mode has left nearly all calls to the MPI library, since dense was
- * faster. */
+/* Tells what to try if exact mode has left all calls to the MPI library, most of them because dense
+ * was faster. */
 static void say_dense(struct ss_summary *s, struct ss_stats *stats)
 {
     const uint64_t dense =
@@ -414,7 +414,7 @@ void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
     say_time(summary, stats);
     if (job->observe)
         ss_summary_observed(summary, stats, job);
-    else
+    else if (job->exact)
         say_dense(summary, stats);
     for (size_t i = 0; i < job->note_count && summary->n + 1 < SS_SUMMARY_LINES; i++)
         ss_summary_say(summary, NULL, "note", "%s", job->notes[i]);

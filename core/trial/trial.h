@@ -20,7 +20,7 @@ struct ss_trial {
     double alpha, beta; /* seconds per message, per byte of a host's link */
     double gap;         /* seconds that a message holds a link beyond its bytes */
     double burst;       /* bytes that an idle link lets pass at once */
-    double compute;     /* seconds that pass for one second of computing */
+    double compute;     /* seconds that pass for one second of computing; > 0: of a second call */
     /* processors that all ranks share, up to SS_TRIAL_CORES; 0: each rank has its own */
     unsigned cores;
     /* Calls before the measured one, for state between calls: oktopk's parts and threshold, the

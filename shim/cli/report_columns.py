@@ -27,7 +27,7 @@ try_exact | exact | text | 1 | MODE=observe: what MODE=exact would save, by the 
 try_quant | quant | text | 1 | MODE=observe: what MODE=quant would save, should the buffers be gradients
 try_topk | top-k | text | 1 | MODE=observe: what MODE=topk would save at DENSITY, should the buffers be gradients
 try_network | delay | text | 1 | MODE=observe: shown if the time of dense calls is not that of the network
-try | next | text | 1 | MODE=observe: what to do next
+try | next | text | 1 | what to do next, in MODE=observe and where MODE=exact gains nothing
 _phases | phases | text | 1 | time of eligible calls by phase, over all call signatures
 _pace | pace | text | 1 | partial allreduces: time in them, time that the other ranks would have waited for this one, and processor time of the library's thread
 _network | network | text | 1 | bytes sent by this rank to measure the network, once for each group of ranks

@@ -268,7 +268,8 @@ def verdict(reports):
     if reports[0].job["observe"]:
         return f"Next: {reports[0].data['summary'].get('try') or 'nothing was observed'}."
     if not total(reports, "calls", "sparse"):
-        return "No call was made sparse: everything went through the MPI library."
+        advice = reports[0].data["summary"].get("try")
+        return "No call was made sparse: everything went through the MPI library." + (f" Next: {advice}." if advice else "")
     gain, words = faster(reports), fewer(dense, sent)
     words = f"{words[0].upper()}{words[1:]}{'' if words.startswith('nothing') else ' bytes'}{where}."
     if not finite(gain) or abs(gain - 1) < 0.05:

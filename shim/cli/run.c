@@ -245,26 +245,13 @@ static int set_python_path(struct running *r)
     return status;
 }
 
-/* Returns true for programs that start others on other hosts, or in a service, and wait for none.
- */
-static bool starts_elsewhere(const char *program)
-{
-    static const char *const names[] = {"srun", "sbatch", "aprun",  "jsrun",
-                                        "flux", "ssh",    "docker", "podman"};
-    const char *slash = strrchr(program, '/');
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(slash != NULL ? slash + 1 : program, names[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Makes the preloaded library say, once per job, if the program ends without a call of MPI. */
-static void expect_report(const struct running *r, const char *program)
+static void expect_report(const struct running *r)
 {
     char number[24];
 
-    if (!r->reports || starts_elsewhere(program) || ss_launcher_rank() > 0)
+    unsetenv(CFG_RUN_PROCESS);
+    if (!r->reports || ss_launcher_rank() > 0)
         return;
     snprintf(number, sizeof number, "%ld", (long)getpid());
     setenv(CFG_RUN_PROCESS, number, 1);
@@ -283,7 +270,9 @@ static int apply_options(struct running *r, char *const *argv)
     if (cfg == NULL)
         return no_memory();
     const struct cfg_options *options = cfg_options(cfg);
-    r->reports = options->debug != CFG_DEBUG_NONE &&
+    bool for_all;
+    r->reports = !options->disable && cfg_turned_off(cfg, &for_all) == NULL &&
+                 options->debug != CFG_DEBUG_NONE &&
                  (options->report != CFG_REPORT_OFF || options->report_dir[0] != '\0');
     if (options->torch && starts_python(argv))
         status = set_python_path(r);
@@ -377,7 +366,7 @@ int cli_run(int argc, char **argv)
         status = apply_options(&r, argv + first);
     char **command = status == CLI_OK ? cli_launcher_exports(argv + first) : NULL;
     if (command != NULL && !r.dry)
-        expect_report(&r, command[0]);
+        expect_report(&r);
     if (command != NULL)
         status = r.dry ? show(&r, command) : cli_become("run", command);
     else if (status == CLI_OK)

@@ -1,8 +1,9 @@
-/* Says at the end of the program that `sparseshim run` has become that no report will come, since
- * it made no MPI call. */
+/* Says at the successful end of the program that `sparseshim run` has become that no report will
+ * come, since it made no MPI call. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,42 +11,54 @@
 #include "shim/job/program.h"
 #include "shim/mpi/state.h"
 
-/* 0: this is not that program. */
-static pid_t run_process;
-static long faults_before;
-
-/* Returns the page faults of the processes that this one has waited for, which only grow. */
-static long faults_of_children(void)
+/* Returns true if the process has waited for others, before its last exec as well. They may be the
+ * programs of a launcher or a script, and write reports. */
+static bool has_waited(void)
 {
     struct rusage children = {.ru_minflt = 0};
 
-    getrusage(RUSAGE_CHILDREN, &children);
-    return children.ru_minflt;
+    return getrusage(RUSAGE_CHILDREN, &children) != 0 || children.ru_minflt > 0;
 }
 
-/* A program that has waited for others may be a launcher or a script, and those write reports. */
+/* Returns true for programs that start others on other hosts or in a service. */
+static bool starts_elsewhere(const char *program)
+{
+    static const char *const names[] = {"srun", "sbatch", "aprun", "jsrun",  "flux",  "prun",
+                                        "qsub", "bsub",   "ssh",   "docker", "podman"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(program, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Returns true in the process that `run` wrote into the environment. */
+static bool is_run_process(void)
+{
+    const char *process = secure_getenv(CFG_RUN_PROCESS);
+
+    return process && strtol(process, NULL, 10) == (long)getpid();
+}
+
+/* Prints the line. A forked child, whose number is another, prints none. */
 static void say(int status, void *unused)
 {
     char name[NAME_MAX + 1];
 
     (void)unused;
-    if (status != 0 || run_process != getpid() || faults_of_children() != faults_before ||
-        atomic_load(&shim.process.phase) != SHIM_NEW)
+    if (status != 0 || atomic_load(&shim.process.phase) != SHIM_NEW || !is_run_process() ||
+        has_waited())
         return;
     shim_program_name(name, sizeof name);
-    dprintf(STDERR_FILENO,
-            "sparseshim: %s made no MPI call that the library sees, so there is no report; for "
-            "PyTorch with gloo or nccl see sparseshim(7), PyTorch\n",
-            name);
+    if (!starts_elsewhere(name))
+        dprintf(STDERR_FILENO,
+                "sparseshim: %s made no MPI call that the library sees, so there is no report; "
+                "for PyTorch with gloo or nccl see sparseshim(7), PyTorch\n",
+                name);
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *process = secure_getenv(CFG_RUN_PROCESS);
-
-    if (!process || strtol(process, NULL, 10) != (long)getpid())
-        return;
-    run_process = getpid();
-    faults_before = faults_of_children();
-    on_exit(say, NULL);
+    if (is_run_process())
+        on_exit(say, NULL);
 }

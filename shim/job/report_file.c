@@ -201,6 +201,7 @@ static void write_report(bool file, bool text, bool complete)
         .start_unix = shim.report.start_unix,
         .number = atomic_load(&shim.process.job),
         .observe = shim.settings.observe,
+        .exact = shim.options.mode == CFG_MODE_EXACT && shim.options.algorithm == SS_AUTO,
         .complete = complete,
         .min_count = (uint64_t)shim.min_count,
         .options = options,

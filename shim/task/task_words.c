@@ -136,8 +136,8 @@ void shim_explain_failed(const struct shim_comm *comm, char *text, size_t size)
         (void)snprintf(
             text, size,
             "rank %d: a call of communicator \"%s\" could not copy its buffers and was not "
-            "made. This communicator has failed: the next call here would be matched with their "
-            "earlier one",
+            "made. This communicator has failed: the next call here would be matched with an "
+            "earlier one of the other ranks",
             comm->rank, comm->name);
     else
         (void)snprintf(text, size,

@@ -47,7 +47,7 @@ within 60 qemu-aarch64-static -L /usr/aarch64-linux-gnu "$BUILD/sparseshim" chec
 [ "$STATUS" -eq 0 ] && grep -q '^MPI: .*libmpi_abi\.so\.1' "$WORK/out"
 tap "$?" "the command reads a program of aarch64"
 
-wheel=$(echo "$BUILD"/sparseshim-*.whl)
+wheel=$(echo "$BUILD"/sparseshim-*.whl) # make wheel removes older ones
 [[ $wheel == *-py3-none-manylinux_2_*_aarch64.whl ]] && python3 -m zipfile -e "$wheel" "$WORK/wheel" && chmod +x "$WORK"/wheel/*.data/scripts/*
 tap "$?" "a wheel for aarch64"
 data=$(echo "$WORK"/wheel/*.data)

@@ -1,6 +1,6 @@
 """A small transformer with DistributedDataParallel, as scripts for torchrun are: LOCAL_RANK, RANK and WORLD_SIZE come
 from the environment. Each way of training prints its losses, the mean over the ranks.
-usage: torch_ddp.py WAY...  (plain, bf16, accumulate, fp16_hook, powersgd, zero, fsdp2)"""
+usage: torch_ddp.py WAY...  (plain, bf16, accumulate, fp16_hook, powersgd, zero, fsdp, fsdp2)"""
 import contextlib
 import sys
 
@@ -11,7 +11,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-WAYS = ("plain", "bf16", "accumulate", "fp16_hook", "powersgd", "zero", "fsdp2")
+WAYS = ("plain", "bf16", "accumulate", "fp16_hook", "powersgd", "zero", "fsdp", "fsdp2")
 STEPS, WIDTH, LAYERS, CONTEXT = 12, 96, 2, 24
 
 
@@ -44,6 +44,11 @@ class Model(nn.Module):
 
 
 def wrap(way, model):
+    if way == "fsdp":
+        from torch.distributed.fsdp import FullyShardedDataParallel
+        from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+        return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=torch.device("cpu"))
     if way == "fsdp2":
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard

@@ -273,7 +273,7 @@ subtest 'run with a report says at the end of a program that it made no MPI call
     file('calm.py', "print('ran')\n", 0644);
     file('waits.sh', "#!/bin/sh\ntrue | cat\n", 0755);
     for my $set ('--report=rank0', "--report-dir='$dir/reports'") {
-        for my $case (['true', 'true'], ["python3 '$dir/calm.py'", 'calm.py'], ["sh -c 'exec true'", 'true']) {
+        for my $case (['true', 'true'], ["/usr/bin/python3 '$dir/calm.py'", 'calm.py'], ["sh -c 'exec true'", 'true']) {
             my ($program, $name) = @$case;
             ($code, $out, $err) = sh("'$cli' run $set $program");
             is($code, 0, "$set $program ends as it does");
@@ -284,6 +284,8 @@ subtest 'run with a report says at the end of a program that it made no MPI call
                   ["SPARSESHIM_DISABLE=1 '$cli' run --report=rank0 true", 'switched off'],
                   ["! '$cli' run --report=rank0 false", 'a program that fails'],
                   ["'$cli' run --report=rank0 --debug=none true", 'DEBUG=none'],
+                  ["'$cli' run --report=rank0 sh -c 'true | cat; exec true'", 'a script that ends by exec'],
+                  ["'$cli' run --report=rank0 '$cli' run --disable=on true", 'an inner run that switches off'],
                   ["'$cli' run --report=rank0 '$dir/waits.sh'", 'a script whose programs may have made calls'],
                   ["$mpirun -n 3 sh -c 'PMI_RANK=\$((PMI_RANK + 1)) '$cli' run --report=rank0 true'", 'ranks but 0']) {
         my ($command, $name) = @$case;

@@ -199,6 +199,32 @@ static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
     ss_stats_free(&stats);
 }
 
+static void exact_mode_names_the_next_step_only_where_dense_was_faster(void **state)
+{
+    static const char next[] = "  next     exact mode gains nothing here";
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    for (int turn = 0; turn < 4; turn++) {
+        ss_stats_init(&stats, 0);
+        stats.end = 1;
+        job.exact = turn != 1; /* a lossy mode, whose tensors rest */
+        atomic_store(&stats.seen, 10);
+        atomic_store(&stats.sparse, turn == 2 ? 1 : 0);
+        atomic_store(&stats.passed[turn == 3 ? SS_WHY_FIRST : SS_WHY_DENSE], 6);
+        atomic_store(&stats.passed[SS_WHY_BACKED_OFF], turn == 3 ? 1 : 3);
+        text = as_text(&stats, &job);
+        if (turn == 0)
+            assert_contains(&text, next);
+        else
+            assert_lacks(&text, next);
+        free(text.text);
+        ss_stats_free(&stats);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +234,7 @@ int main(void)
         cmocka_unit_test(nothing_seen_is_not_called_nothing_to_gain),
         cmocka_unit_test(observe_says_what_lossy_modes_would_send_and_the_next_command),
         cmocka_unit_test(the_share_of_the_job_is_told_only_where_all_of_it_was_timed),
+        cmocka_unit_test(exact_mode_names_the_next_step_only_where_dense_was_faster),
         cmocka_unit_test(a_forced_algorithm_is_named_in_the_settings_to_try),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
