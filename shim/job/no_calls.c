@@ -11,8 +11,8 @@
 #include "shim/job/program.h"
 #include "shim/mpi/state.h"
 
-/* Returns true if the process has waited for others, before its last exec as well. They may be the
- * programs of a launcher or a script, and write reports. */
+/* Returns true if the process has waited for others, before its last exec as well. Programs that a
+ * launcher or a script has started may write reports. */
 static bool has_waited(void)
 {
     struct rusage children = {.ru_minflt = 0};

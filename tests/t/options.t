@@ -272,7 +272,7 @@ for my $link ('100 Mbit/s', '1 Gbit/s', '10 Gbit/s') {
 }
 my @results = slurp('README.md') =~ /^\| ((?:exact|top-k|quant|the same)\b.*) \|$/mg;
 cmp_ok(scalar @results, '>=', 6, 'README.md has results');
-is(join(', ', grep { !/^(?:[\d.]+ (?:ms|s|MB|times)|no|)$/ } map { my @cells = split / *\| */; @cells[1 .. $#cells] } @results), '',
+is(join(', ', grep { !/^(?:[\d.]+ (?:ms|s|MB|GB|times)|no|)$/ } map { my @cells = split / *\| */; @cells[1 .. $#cells] } @results), '',
     'with one unit in a cell');
 like(slurp('README.md'), qr/$_/, "README.md: $_") for qr{\]\(scripts/CHANGELOG\.md\)}, qr/Report a fault/;
 my ($security) = slurp("$build/man/sparseshim.7") =~ /^\.SH SECURITY AND WHAT A SITE DECIDES\n(.*?)^\.SH /ms;
