@@ -73,13 +73,20 @@ sections=$(readelf -SW "$LIB" | sed 's/^ *\[ *[0-9]*\] *//' |
 result=0
 while read -r name bytes; do
     case $name in
-    .init_array | .fini_array) [ $((16#$bytes)) -le "$pointer" ] || result=1 ;;
+    .init_array) [ $((16#$bytes)) -le $((2 * pointer)) ] || result=1 ;; # and shim/job/no_calls.c
+    .fini_array) [ $((16#$bytes)) -le "$pointer" ] || result=1 ;;
     '') ;;
     *) result=1 ;;
     esac
 done <<<"$sections"
 echo "$sections" >"$WORK/out"
-tap "$result" "no constructor or destructor but the toolchain's"
+tap "$result" "no destructor but the toolchain's, and one constructor, for the process of run"
+result=0
+for process in '' 1 text -1 99999999999999999999; do
+    LD_PRELOAD=$LIB SPARSESHIM_RUN_PROCESS=$process SPARSESHIM_REPORT=all SPARSESHIM_REPORT_DIR='' within 10 true
+    [ "$STATUS" -eq 0 ] && [ ! -s "$WORK/out" ] && [ ! -s "$WORK/err" ] || result=1
+done
+tap "$result" "which does nothing in any other"
 
 cat >"$WORK/main.c" <<'END'
 int main(void)
