@@ -1,10 +1,11 @@
 /* The lines that a job prints at its end. */
+#include "core/report/summary.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/report/summary.h"
 #include "core/report/tensor_record.h"
 #include "core/report/words.h"
 

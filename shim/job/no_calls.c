@@ -11,13 +11,14 @@
 #include "shim/job/program.h"
 #include "shim/mpi/state.h"
 
-/* Returns true if the process has waited for others, before its last exec as well. Programs that a
- * launcher or a script has started may write reports. */
+/* Returns true if the process may have waited for an MPI program, before its last exec as well:
+ * launchers and scripts have, and such programs write reports. MPI_Init takes 1,500 page faults
+ * and more; ldconfig, which PyTorch runs, takes 60. */
 static bool has_waited(void)
 {
     struct rusage children = {.ru_minflt = 0};
 
-    return getrusage(RUSAGE_CHILDREN, &children) != 0 || children.ru_minflt > 0;
+    return getrusage(RUSAGE_CHILDREN, &children) != 0 || children.ru_minflt > 1000;
 }
 
 /* Returns true for programs that start others on other hosts or in a service. */
