@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "config/config.h"
 #include "shim/cli/deps.h"
@@ -242,6 +241,7 @@ static bool is_switched_off(struct check *c)
 static bool loads_mpi_at_run_time(struct check *c)
 {
     static const char from[] = "from Open MPI 4 or 5, or from the MPICH ABI family";
+    const bool torch = c->imports.torch && !c->imports.mpi4py;
     char advice[PATH_MAX + 128];
 
     if (!c->script.python || c->caller != NOBODY)
@@ -252,12 +252,14 @@ static bool loads_mpi_at_run_time(struct check *c)
     if (c->imports.horovod && !c->imports.mpi4py)
         return verdict(c, advice,
                        "if its horovod is built for MPI (see sparseshim(7), Horovod), %s", from);
-    if (!c->imports.mpi4py && !c->script.bare && !imports_has_mpi4py(c->path))
+    if (torch && !cli_redirects_torch())
+        return verdict(c, "set SPARSESHIM_TORCH=on", "if it calls MPI itself, under TORCH=off");
+    /* The python3 of pyenv is a script. */
+    if (!c->imports.mpi4py && (!c->script.bare || script_names_python(c->path)) &&
+        !imports_has_mpi4py(c->path))
         snprintf(advice, sizeof advice, "install mpi4py");
-    if (c->imports.torch && !c->imports.mpi4py)
-        return verdict(c, advice,
-                       "its torch.distributed runs over mpi4py (see sparseshim(7), PyTorch), %s",
-                       from);
+    if (torch)
+        return verdict(c, advice, "torch.distributed runs over mpi4py (sparseshim(7)), %s", from);
     return verdict(c, advice, "if MPI comes in at run time (mpi4py), %s", from);
 }
 

@@ -35,6 +35,9 @@ void cli_mpirun_of(const char *library, const char *debian, char command[PATH_MA
  * off, writes why and returns what to do. */
 const char *cli_switched_off(char *why, size_t size);
 
+/* Returns true if `run` lets torch.distributed run over MPI (TORCH). */
+bool cli_redirects_torch(void);
+
 /* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on LD_PRELOAD, PYTHONPATH
  * and all SPARSESHIM_ variables of the environment; NULL without memory. */
 char **cli_launcher_exports(char **argv);

@@ -37,6 +37,17 @@ static void scan_module(struct imports *found, const char *script, const char *m
             scan(found, path, false);
 }
 
+/* Returns true for frameworks that call torch.distributed. */
+static bool calls_torch(const char *module)
+{
+    static const char *const names[] = {"accelerate", "lightning", "pytorch_lightning"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (begins(module, names[i]) && strchr(".", module[strlen(names[i])]) != NULL)
+            return true;
+    return false;
+}
+
 static void take_module(struct imports *found, const char *script, const char *name, bool follow)
 {
     char module[MODULE];
@@ -44,6 +55,7 @@ static void take_module(struct imports *found, const char *script, const char *n
     name += strspn(name, BLANKS ".");
     snprintf(module, sizeof module, "%.*s", (int)strcspn(name, BLANKS ",;("), name);
     found->mpi4py = found->mpi4py || strcmp(module, "mpi4py") == 0 || begins(module, "mpi4py.");
+    found->torch = found->torch || calls_torch(module);
     found->horovod = found->horovod || strcmp(module, "horovod") == 0 || begins(module, "horovod.");
     if (follow && module[0] != '\0')
         scan_module(found, script, module);
@@ -58,7 +70,8 @@ static void take_line(struct imports *found, const char *script, char *line, boo
         return;
     found->torch = found->torch || strstr(line, TORCH) != NULL ||
                    strstr(line, "DistributedDataParallel") != NULL ||
-                   (begins(line, from) && strstr(line, " distributed") != NULL);
+                   (begins(line, from) && strstr(line, " distributed") != NULL) ||
+                   (begins(line, "from transformers") && strstr(line, "Trainer") != NULL);
     found->objects = found->objects || strstr(line, ".allreduce(") != NULL;
     if (begins(line, "from "))
         take_module(found, script, line + 5, follow);

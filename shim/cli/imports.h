@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 struct imports {
-    bool mpi4py, horovod, torch; /* torch: torch.distributed, or DistributedDataParallel */
+    bool mpi4py, horovod, torch; /* torch: torch.distributed, or what calls it */
     bool objects;                /* a call of the name allreduce, which mpi4py does by pickling */
 };
 

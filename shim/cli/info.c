@@ -159,6 +159,15 @@ const char *cli_switched_off(char *why, size_t size)
     return advice;
 }
 
+bool cli_redirects_torch(void)
+{
+    struct cfg *cfg = cfg_load();
+    const bool redirects = cfg == NULL || cfg_options(cfg)->torch;
+
+    cfg_free(cfg);
+    return redirects;
+}
+
 int cli_info(int argc, char **argv)
 {
     const char *flag = argc > 1 ? argv[1] : "";

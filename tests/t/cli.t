@@ -625,9 +625,11 @@ subtest 'check looks through scripts' => sub {
         ["import numpy, mpi4py.MPI as m\n",                   0, 'mpi4py', qr/at run time \(mpi4py\)/, $mpirun],
         ["import os, mine\nimport torch.distributed as d\n", 0, 'mpi4py torch.distributed', qr/at run time/, $mpirun],
         ["if 1:\n    import horovod.torch as hvd\n",         0, 'horovod', qr/if its horovod is built for MPI/, $mpirun],
-        ["import torch.distributed as d\n", 0, 'torch.distributed', qr/runs over mpi4py \(see .*PyTorch/, $mpirun],
-        ["from torch import distributed\n", 0, 'torch.distributed', qr/runs over mpi4py \(see .*PyTorch/, $mpirun],
-        ["import nets\n",                   0, 'torch.distributed', qr/runs over mpi4py \(see .*PyTorch/, $mpirun],
+        ["import torch.distributed as d\n", 0, 'torch.distributed', qr/runs over mpi4py \(sparseshim\(7\)\)/, $mpirun],
+        ["from torch import distributed\n", 0, 'torch.distributed', qr/runs over mpi4py \(sparseshim\(7\)\)/, $mpirun],
+        ["import nets\n",                   0, 'torch.distributed', qr/runs over mpi4py \(sparseshim\(7\)\)/, $mpirun],
+        ["from accelerate import Accelerator\n",          0, 'torch.distributed', qr/runs over mpi4py/, $mpirun],
+        ["from transformers import Trainer\n",            0, 'torch.distributed', qr/runs over mpi4py/, $mpirun],
         ["# import mpi4py\nimport json\n", 0, 'no mpi4py, horovod or torch.distributed', qr/at run time/, $mpirun])
     {
         my ($text, $status, $imports, $why, $advice) = @$case;
@@ -636,6 +638,15 @@ subtest 'check looks through scripts' => sub {
         like($out, qr/^imports: +\Q$imports\E$/m, "$text: what it imports");
         like($out, qr/^what to do: $advice$/m, "$text: what to do");
     }
+    file('train.py', "import torch.distributed\n");
+    {
+        local $ENV{SPARSESHIM_TORCH} = 'off';
+        verdict('./train.py', 0, qr/if it calls MPI itself, under TORCH=off/, 'TORCH=off');
+    }
+    mkdir "$dir/$_" for 'lacking', 'lacking/bin';
+    symlink '/bin/true', "$dir/lacking/bin/python3";
+    ($code, $out) = sh("cd '$dir' && PATH='$dir/lacking/bin' '$cli' check ./train.py");
+    like($out, qr/^what to do: install mpi4py$/m, 'a script whose python3 lacks mpi4py');
     file('train.py', "from mpi4py import MPI\ns = MPI.COMM_WORLD.allreduce(1)\n");
     verdict('./train.py', 0, qr/at run time/, 'small letters');
     like($out, qr/^objects: .*use comm\.Allreduce, on arrays$/m, 'the capital letter is named');
