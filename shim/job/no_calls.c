@@ -12,21 +12,28 @@
 #include "shim/mpi/state.h"
 
 /* Returns true if the process may have waited for an MPI program, before its last exec as well:
- * launchers and scripts have, and such programs write reports. MPI_Init takes 1,500 page faults
- * and more; ldconfig, which PyTorch runs, takes 60. */
+ * launchers and scripts have, and such programs write reports. Such a program takes 1,500 page
+ * faults of 4 KiB and more, and a launcher of ranks on other hosts 700 by itself; ldconfig, which
+ * PyTorch runs, takes 60. */
 static bool has_waited(void)
 {
+    enum { MOST = 2 << 20 }; /* bytes; pages may be larger */
     struct rusage children = {.ru_minflt = 0};
 
-    return getrusage(RUSAGE_CHILDREN, &children) != 0 || children.ru_minflt > 1000;
+    return getrusage(RUSAGE_CHILDREN, &children) != 0 ||
+           children.ru_minflt > MOST / sysconf(_SC_PAGESIZE);
 }
 
 /* Returns true for programs that start others on other hosts or in a service. */
 static bool starts_elsewhere(const char *program)
 {
+    static const char *const launchers[] = {"mpirun", "mpiexec", "orterun", "prterun"};
     static const char *const names[] = {"srun", "sbatch", "aprun", "jsrun",  "flux",  "prun",
                                         "qsub", "bsub",   "ssh",   "docker", "podman"};
 
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (strncmp(program, launchers[i], strlen(launchers[i])) == 0)
+            return true; /* "mpiexec.hydra" */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(program, names[i]) == 0)
             return true;

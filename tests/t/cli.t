@@ -270,6 +270,8 @@ subtest 'run with a report says at the end of a program that it made no MPI call
     my $line = qr/^sparseshim: (\S+) made no MPI call that the library sees, so there is no report; for PyTorch .*\n\z/;
     file('calm.py', "print('ran')\n", 0644);
     file('small.py', "import subprocess\nsubprocess.run(['true'])\n", 0644);
+    copy('/bin/true', "$dir/mpiexec.any");
+    chmod 0755, "$dir/mpiexec.any";
     file('waits.sh', "#!/bin/bash\n$mpirun -n 2 $build/tests/mpi/smoke\n\$@", 0755);
     for my $set ('--report=rank0', "--report-dir='$dir/reports'") {
         for my $case (['true', 'true'], ["/usr/bin/python3 '$dir/calm.py'", 'calm.py'], ["sh -c 'exec true'", 'true'],
@@ -284,6 +286,7 @@ subtest 'run with a report says at the end of a program that it made no MPI call
                   ["SPARSESHIM_DISABLE=1 '$cli' run --report=rank0 true", 'switched off'],
                   ["! '$cli' run --report=rank0 false", 'a program that fails'],
                   ["'$cli' run --report=rank0 --debug=none true", 'DEBUG=none'],
+                  ["'$cli' run --report=rank0 '$dir/mpiexec.any'", 'a launcher, whose ranks may be on other hosts'],
                   ["'$cli' run --report=rank0 '$cli' run --disable=on true", 'an inner run that switches off'],
                   ["$mpirun -n 3 sh -c 'PMI_RANK=\$((PMI_RANK + 1)) '$cli' run --report=rank0 true'", 'ranks but 0']) {
         my ($command, $name) = @$case;
