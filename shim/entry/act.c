@@ -1,10 +1,12 @@
-/* Acts on the verdict of a call's route. Timing, and copies of buffers in device memory, stand
- * around that. */
+/* Handles calls that are not below MIN_COUNT: asks for the verdict on a call and acts on it by one
+ * switch. Timing, and copies of buffers in device memory, stand around that. */
 #include "core/base/fpenv.h"
+#include "shim/device/span.h"
 #include "shim/entry/calls.h"
 #include "shim/entry/learn.h"
 #include "shim/entry/route.h"
 #include "shim/job/job.h"
+#include "shim/mpi/handles.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 #include "shim/task/staged_call.h"
@@ -145,17 +147,21 @@ static int act(const struct shim_call *call, const struct shim_verdict *v, void 
     return err;
 }
 
-static int route_and_act(shim_route_fn *route, const struct shim_call *call, void *request)
+static int route_and_act(const struct shim_call *call, void *request)
 {
-    const struct shim_verdict v = route(call, request);
+    const struct shim_verdict v = call->kind == SS_KIND_ALLREDUCE
+                                      ? shim_route_allreduce(call, request)
+                                      : shim_route_slices(call, request);
 
     return act(call, &v, request);
 }
 
+/* ---- from the entry points ---- */
+
 /* Runs a blocking call with a buffer in device memory, with copies on the host. Whoever needs
  * copies makes and fills them: shim_pass_for, and the operation of a call that is served. The error
  * handler of the program may not return: it comes last. */
-static int enter_staged(shim_route_fn *route, const struct shim_call *call)
+static int enter_staged(const struct shim_call *call)
 {
     struct shim_call with = *call;
     struct shim_staged s;
@@ -163,9 +169,9 @@ static int enter_staged(shim_route_fn *route, const struct shim_call *call)
 
     shim_job_start_if_up();
     if (!shim_staged_begin(&s, call))
-        return route_and_act(route, call, NULL);
+        return route_and_act(call, NULL);
     with.staged = &s;
-    err = route_and_act(route, &with, NULL);
+    err = route_and_act(&with, NULL);
     if (!s.failed && err == MPI_SUCCESS && s.copies == SHIM_COPIES_FILLED) {
         shim_staged_store(&s, call);
         s.failed = !shim_staged_finish(&s);
@@ -178,14 +184,42 @@ static int enter_staged(shim_route_fn *route, const struct shim_call *call)
     return err;
 }
 
-int shim_enter(shim_route_fn *route, const struct shim_call *call, void *request, bool on_device)
+static int enter(const struct shim_call *call, void *request)
 {
+    const bool device = shim_lies_on_device(call);
     struct shim_call timed = *call;
     struct shim_small small = {0, 0};
     const double begin = shim_timing_begin(&timed, &small);
-    const int err = on_device ? enter_staged(route, &timed) : route_and_act(route, &timed, request);
+    int err;
 
+    timed.on_device = device && request;
+    err = device && !request ? enter_staged(&timed) : route_and_act(&timed, request);
     if (shim.stats.timed)
         shim_timing_end(&timed, begin, err);
     return err;
+}
+
+int shim_allreduce(const struct shim_call *call)
+{
+    return shim_prepare() ? enter(call, NULL) : shim_pass(call);
+}
+
+/* A call without room for the request goes to the MPI library, which reports it. */
+int shim_iallreduce(const struct shim_call *call, void *request)
+{
+    struct shim_call known = *call;
+
+    if (!shim_prepare() || !request)
+        return shim_ipass(call, request);
+    known.user = shim_is_user_operator(call->op) ? SHIM_USER_IALLREDUCE : SHIM_USER_NONE;
+    return enter(&known, request);
+}
+
+int shim_collective(const struct shim_call *call, void *request)
+{
+    if (shim_prepare())
+        return enter(call, request);
+    if (call->made)
+        return MPI_SUCCESS;
+    return request ? shim_ipass(call, request) : shim_pass(call);
 }

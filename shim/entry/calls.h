@@ -4,15 +4,13 @@
 
 #include "shim/mpi/state.h"
 
-/* shim/entry/route.c: handles a call that is not below shim.fast.count. Returns an MPI error code.
- */
+/* shim/entry/act.c: handle a call that is not below shim.fast.count. Return an MPI error code. */
 int shim_allreduce(const struct shim_call *call);
 int shim_iallreduce(const struct shim_call *call, void *request);
-
-/* shim/entry/route_slices.c: handles the other collectives; request NULL: blocking. */
+/* Handles the other collectives; request NULL: blocking. */
 int shim_collective(const struct shim_call *call, void *request);
 
-/* Returns true if a communicator has an entry, and was not only seen. */
+/* shim/entry/route_slices.c: returns true if a communicator has an entry, and was not only seen. */
 bool shim_has_entry(uintptr_t comm);
 /* Returns true if a gather or reduce_scatter is below MIN_COUNT, or on one rank alone; `count`
  * elements of `type` are its first slice. The communicator has an entry, or none: then false. */

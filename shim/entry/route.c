@@ -2,7 +2,6 @@
  * communicator. */
 #include "shim/entry/route.h"
 
-#include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/entry/learn.h"
@@ -114,24 +113,4 @@ struct shim_verdict shim_route_allreduce(const struct shim_call *call, const voi
         shim_comm_sweep();
     v.comm = shim_comm_agreed(call->comm);
     return v.comm ? shim_route_on(call, v.comm, v.type, v.op, request) : v;
-}
-
-int shim_allreduce(const struct shim_call *call)
-{
-    if (!shim_prepare())
-        return shim_pass(call);
-    return shim_enter(shim_route_allreduce, call, NULL, shim_lies_on_device(call));
-}
-
-/* Handles a nonblocking allreduce. A call without room for the request goes to the MPI library,
- * which reports it. */
-int shim_iallreduce(const struct shim_call *call, void *request)
-{
-    struct shim_call known = *call;
-
-    if (!shim_prepare() || !request)
-        return shim_ipass(call, request);
-    known.on_device = shim_lies_on_device(call);
-    known.user = shim_is_user_operator(call->op) ? SHIM_USER_IALLREDUCE : SHIM_USER_NONE;
-    return shim_enter(shim_route_allreduce, &known, request, false);
 }

@@ -1,4 +1,4 @@
-/* The verdict on a call. A route decides, and one switch acts on it (shim/entry/act.c). */
+/* The verdict on a call, decided here. shim/entry/act.c asks for it and acts on it. */
 #ifndef SHIM_ENTRY_ROUTE_H
 #define SHIM_ENTRY_ROUTE_H
 
@@ -26,10 +26,10 @@ struct shim_verdict {
     enum ss_op op;
 };
 
-/* Decide; request NULL: blocking. */
-typedef struct shim_verdict shim_route_fn(const struct shim_call *call, const void *request);
-shim_route_fn shim_route_allreduce; /* shim/entry/route.c */
-shim_route_fn shim_route_slices;    /* shim/entry/route_slices.c: the other kinds */
+/* shim/entry/route.c: decides on an allreduce; request NULL: blocking. */
+struct shim_verdict shim_route_allreduce(const struct shim_call *call, const void *request);
+/* shim/entry/route_slices.c: decides on a call of another kind. */
+struct shim_verdict shim_route_slices(const struct shim_call *call, const void *request);
 
 /* Returns the verdict of an eligible call on a communicator with an entry; its reference goes
  * along. */
@@ -44,9 +44,5 @@ static inline struct shim_verdict shim_pass_because(enum ss_reason reason)
 {
     return (struct shim_verdict){.act = SHIM_ACT_PASS, .reason = reason};
 }
-
-/* shim/entry/act.c: times a call, routes it and acts on the verdict. on_device: a blocking call
- * with a buffer in device memory. */
-int shim_enter(shim_route_fn *route, const struct shim_call *call, void *request, bool on_device);
 
 #endif

@@ -3,7 +3,6 @@
  * datatype and operator. */
 #include <limits.h>
 
-#include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/entry/learn.h"
@@ -128,18 +127,4 @@ struct shim_verdict shim_route_slices(const struct shim_call *call, const void *
     else if (shim_slices_are_eligible(call, v.comm->size, &v.type, &v.op, &v.reason))
         return shim_route_on(call, v.comm, v.type, v.op, request);
     return v;
-}
-
-int shim_collective(const struct shim_call *call, void *request)
-{
-    struct shim_call known = *call;
-    bool device;
-
-    if (!shim_prepare() && call->made)
-        return MPI_SUCCESS;
-    if (!shim_prepare())
-        return request ? shim_ipass(call, request) : shim_pass(call);
-    device = shim_lies_on_device(call);
-    known.on_device = device && request;
-    return shim_enter(shim_route_slices, &known, request, device && !request);
 }
