@@ -165,10 +165,6 @@ void shim_task_fail_for_device(struct shim_task *task);
  * whose calls wait for it: no later call may take its place. Called under the lock. */
 void shim_native_fail_comm(struct shim_comm *comm);
 
-/* Steps a blocking task until it is done. Returns the MPI code; an error of this library has been
- * raised. */
-int shim_task_run(struct shim_task *task);
-
 /* Steps the calls of a communicator, under its lock. Returns true if something moved. Sets *left to
  * the work that remains to be done without the lock. */
 bool shim_task_step(struct shim_comm *comm, struct shim_left *left);

@@ -101,11 +101,11 @@ bool shim_task_pieces_begin(struct shim_task *task);
 /* As shim_native_step; it has failed where the task has an error afterwards. */
 bool shim_task_pieces_step(struct shim_task *task, bool *over);
 
-/* ---- by the caller of a blocking call ---- */
+/* ---- by the caller of a blocking call, in shim/task/serve.c ---- */
 
-/* Blocking, by the caller of the call. Its copies, if it has any, are filled: false where that
- * fails. Then the window in hand as the application called it: the MPI code. */
+/* Fills its copies, if it has any. Returns false if that fails. */
 bool shim_native_fill(struct shim_task *task);
+/* Makes the window in hand as the application called it. Returns the MPI code. */
 int shim_native_window(const struct shim_task *task);
 
 #endif
