@@ -31,49 +31,6 @@ bool shim_task_is_away(const struct shim_task *task)
     return task->call.staged && task->call.staged->backend;
 }
 
-int shim_task_start_core(struct shim_task *task)
-{
-    const struct shim_call *call = &task->call;
-    const bool away = shim_task_is_away(task), in_place = shim_in_place(call);
-    const struct shim_staged *s = call->staged;
-    struct ss_backend *backend = away ? s->backend : &ss_host;
-
-    if (task->broken || (task->content.cannot && call->kind == SS_KIND_ALLREDUCE))
-        return ss_call_start_kind(
-            task->core, task->comm->core,
-            &(struct ss_collective){.kind = call->kind,
-                                    .type = task->type,
-                                    .op = task->op,
-                                    .root = call->root,
-                                    .n = call->kind == SS_KIND_ALLREDUCE ? task->n
-                                                                         : task->content.words,
-                                    .window = (unsigned)(task->first / SS_WINDOW),
-                                    .cannot = true,
-                                    .broken = task->broken});
-    if (call->kind == SS_KIND_ALLREDUCE) /* what is away is one window */
-        return ss_call_start(task->core, task->comm->core, backend, task->type, task->op,
-                             !away      ? shim_task_input(task)
-                             : in_place ? NULL
-                                        : s->send,
-                             away ? s->recv : shim_task_output(task), task->n,
-                             (unsigned)(task->first / SS_WINDOW));
-    return ss_call_start_kind(task->core, task->comm->core,
-                              &(struct ss_collective){
-                                  .kind = call->kind,
-                                  .type = task->type,
-                                  .op = task->op,
-                                  .root = call->root,
-                                  .n = task->content.words,
-                                  .parts = task->content.parts,
-                                  .in = in_place ? NULL
-                                        : away   ? s->send
-                                                 : call->send,
-                                  .out = away ? s->recv : call->recv,
-                                  .backend = backend,
-                                  .cannot = task->content.cannot,
-                              });
-}
-
 void shim_task_fail_for_device(struct shim_task *task)
 {
     task->status = SS_ERR_DEVICE;

@@ -8,6 +8,7 @@
 
 #include "core/base/fpenv.h"
 #include "shim/comm/progress.h"
+#include "shim/mpi/handles.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 #include "shim/task/staged_call.h"
@@ -238,6 +239,50 @@ static bool must_poll(void)
                                           : !shim_progress_idle();
 }
 
+/* Starts core's call with the window, where the buffers lie. Returns its status. */
+static int start_core(struct shim_task *task)
+{
+    const struct shim_call *call = &task->call;
+    const bool away = shim_task_is_away(task), in_place = shim_in_place(call);
+    const struct shim_staged *s = call->staged;
+    struct ss_backend *backend = away ? s->backend : &ss_host;
+
+    if (task->broken || (task->content.cannot && call->kind == SS_KIND_ALLREDUCE))
+        return ss_call_start_kind(
+            task->core, task->comm->core,
+            &(struct ss_collective){.kind = call->kind,
+                                    .type = task->type,
+                                    .op = task->op,
+                                    .root = call->root,
+                                    .n = call->kind == SS_KIND_ALLREDUCE ? task->n
+                                                                         : task->content.words,
+                                    .window = (unsigned)(task->first / SS_WINDOW),
+                                    .cannot = true,
+                                    .broken = task->broken});
+    if (call->kind == SS_KIND_ALLREDUCE) /* what is away is one window */
+        return ss_call_start(task->core, task->comm->core, backend, task->type, task->op,
+                             !away      ? shim_task_input(task)
+                             : in_place ? NULL
+                                        : s->send,
+                             away ? s->recv : shim_task_output(task), task->n,
+                             (unsigned)(task->first / SS_WINDOW));
+    return ss_call_start_kind(task->core, task->comm->core,
+                              &(struct ss_collective){
+                                  .kind = call->kind,
+                                  .type = task->type,
+                                  .op = task->op,
+                                  .root = call->root,
+                                  .n = task->content.words,
+                                  .parts = task->content.parts,
+                                  .in = in_place ? NULL
+                                        : away   ? s->send
+                                                 : call->send,
+                                  .out = away ? s->recv : call->recv,
+                                  .backend = backend,
+                                  .cannot = task->content.cannot,
+                              });
+}
+
 static void start_window(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
@@ -262,7 +307,7 @@ static void start_window(struct shim_task *task)
     }
     comm->queue.started++;
     shim_task_set_stage(task, SHIM_TASK_CORE);
-    take_status(task, shim_task_start_core(task));
+    take_status(task, start_core(task));
 }
 
 static void begin(struct shim_task *task)

@@ -38,9 +38,6 @@ void *shim_task_output(const struct shim_task *task);
  * shim_task_output; else NULL. */
 const void *shim_task_known_as(const struct shim_task *task);
 
-/* Starts core's call with the window, where the buffers lie. Its status. */
-int shim_task_start_core(struct shim_task *task);
-
 /* Returns true if the call is served in a backend that the MPI library cannot see. */
 bool shim_task_is_away(const struct shim_task *task);
 
