@@ -24,50 +24,36 @@ static bool poll_requests(int count, const void *requests)
     return false;
 }
 
-SLOW serve_wait(const struct shim_next *next, void *request, void *status)
-{
-    while (poll_requests(1, request))
-        ;
-    const struct shim_ended outer = shim_request_begin_end();
-
-    return shim_request_end_end(outer, next->wait(request, status));
-}
-
-SLOW serve_test(const struct shim_next *next, void *request, int *done, void *status)
-{
-    poll_requests(1, request);
-    const struct shim_ended outer = shim_request_begin_end();
-
-    return shim_request_end_end(outer, next->test(request, done, status));
-}
-
-SLOW serve_waitall(const struct shim_next *next, int count, void *requests, void *statuses)
+/* Polls until none of the requests is pending. */
+static void poll_each(int count, const void *requests)
 {
     for (int i = 0; i < count; i++)
         while (poll_requests(1, at(requests, i)))
             ;
-    const struct shim_ended outer = shim_request_begin_end();
-
-    return shim_request_end_end(outer, next->waitall(count, requests, statuses));
 }
 
-SLOW serve_testall(const struct shim_next *next, int count, void *requests, int *done,
-                   void *statuses)
-{
-    poll_requests(count, requests);
-    const struct shim_ended outer = shim_request_begin_end();
-
-    return shim_request_end_end(outer, next->testall(count, requests, done, statuses));
-}
-
-SLOW serve_testany(const struct shim_next *next, int count, void *requests, int *index, int *done,
-                   void *status)
-{
-    poll_requests(count, requests);
-    const struct shim_ended outer = shim_request_begin_end();
-
-    return shim_request_end_end(outer, next->testany(count, requests, index, done, status));
-}
+#define WITH_NEXT(...) (const struct shim_next *next, __VA_ARGS__)
+#define SERVES(member, polls, parameters, arguments)                                               \
+    SLOW serve_##member WITH_NEXT parameters                                                       \
+    {                                                                                              \
+        polls;                                                                                     \
+        const struct shim_ended outer = shim_request_begin_end();                                  \
+                                                                                                   \
+        return shim_request_end_end(outer, next->member arguments);                                \
+    }
+SERVES(wait, poll_each(1, request), (void *request, void *status), (request, status))
+SERVES(test, poll_requests(1, request), (void *request, int *done, void *status),
+       (request, done, status))
+SERVES(waitall, poll_each(count, requests), (int count, void *requests, void *statuses),
+       (count, requests, statuses))
+SERVES(testall, poll_requests(count, requests),
+       (int count, void *requests, int *done, void *statuses), (count, requests, done, statuses))
+SERVES(testany, poll_requests(count, requests),
+       (int count, void *requests, int *index, int *done, void *status),
+       (count, requests, index, done, status))
+SERVES(testsome, poll_requests(count, requests),
+       (int count, void *requests, int *ended, int *indices, void *statuses),
+       (count, requests, ended, indices, statuses))
 
 /* Tests while a request of this library is pending, which may not be the one that ends. */
 SLOW serve_waitany(const struct shim_next *next, int count, void *requests, int *index,
@@ -85,15 +71,6 @@ SLOW serve_waitany(const struct shim_next *next, int count, void *requests, int 
     const struct shim_ended outer = shim_request_begin_end();
 
     return shim_request_end_end(outer, next->waitany(count, requests, index, status));
-}
-
-SLOW serve_testsome(const struct shim_next *next, int count, void *requests, int *ended,
-                    int *indices, void *statuses)
-{
-    poll_requests(count, requests);
-    const struct shim_ended outer = shim_request_begin_end();
-
-    return shim_request_end_end(outer, next->testsome(count, requests, ended, indices, statuses));
 }
 
 SLOW serve_waitsome(const struct shim_next *next, int count, void *requests, int *ended,
