@@ -44,11 +44,6 @@ static bool span_of(uintptr_t type, struct elements e, struct shim_span *span)
     return true;
 }
 
-static int64_t entry(const void *list, bool large, int i)
-{
-    return large ? ((const int64_t *)list)[i] : ((const int *)list)[i];
-}
-
 /* Sets the range of all slices of an allgatherv. Slices do not overlap, so that they fill the range
  * if their elements are as many. */
 static bool slices(const struct shim_call *call, int ranks, struct elements *e)
@@ -57,8 +52,8 @@ static bool slices(const struct shim_call *call, int ranks, struct elements *e)
 
     *e = (struct elements){INT64_MAX, INT64_MIN, false};
     for (int r = 0; r < ranks; r++) {
-        const int64_t count = entry(call->counts, call->large, r);
-        const int64_t at = count > 0 ? entry(call->displs, call->large, r) : 0;
+        const int64_t count = shim_list_entry(call->counts, call->large, r);
+        const int64_t at = count > 0 ? shim_list_entry(call->displs, call->large, r) : 0;
         int64_t end;
 
         if (count < 0 || __builtin_add_overflow(at, count, &end))
@@ -110,7 +105,8 @@ static bool scatters(const struct shim_call *call, int ranks, struct elements *i
     if (call->counts && shim_real.Comm_rank((MPI_Comm)call->comm, &rank) != MPI_SUCCESS)
         return false;
     for (int r = 0; r < ranks; r++) {
-        const int64_t count = call->counts ? entry(call->counts, call->large, r) : call->count;
+        const int64_t count =
+            call->counts ? shim_list_entry(call->counts, call->large, r) : call->count;
 
         if (count < 0 || __builtin_add_overflow(all, count, &all))
             return false;
@@ -192,8 +188,8 @@ int shim_slices(const struct shim_call *call)
 
 bool shim_slice(const struct shim_call *call, int rank, struct shim_span *slice)
 {
-    const int64_t count = entry(call->counts, call->large, rank);
-    const int64_t at = count > 0 ? entry(call->displs, call->large, rank) : 0;
+    const int64_t count = shim_list_entry(call->counts, call->large, rank);
+    const int64_t at = count > 0 ? shim_list_entry(call->displs, call->large, rank) : 0;
 
     return count > 0 && span_of(call->type, (struct elements){at, at + count, true}, slice);
 }

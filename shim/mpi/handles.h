@@ -21,6 +21,12 @@ bool shim_buffers(const struct shim_call *call, enum ss_type type);
 
 bool shim_in_place(const struct shim_call *call);
 
+/* Returns a number of a list of int, or of int64_t if `large`. */
+static inline int64_t shim_list_entry(const void *list, bool large, int i)
+{
+    return large ? ((const int64_t *)list)[i] : ((const int *)list)[i];
+}
+
 /* Returns the bytes of an element of a predefined type, 0 for derived types. Makes no MPI call. In
  * MPICH's handles, kind is 01 (predefined), object class is 3 (datatype), and the second byte is
  * the size. */

@@ -76,11 +76,6 @@ uint64_t shim_size_of(uintptr_t type)
     return size;
 }
 
-static int64_t entry(const void *list, bool large, int i)
-{
-    return large ? ((const int64_t *)list)[i] : ((const int *)list)[i];
-}
-
 uint64_t shim_bytes(const struct shim_call *call, int size)
 {
     uint64_t elements = (uint64_t)call->count, bytes;
@@ -88,7 +83,7 @@ uint64_t shim_bytes(const struct shim_call *call, int size)
     if (call->counts) {
         elements = 0;
         for (int r = 0; r < size; r++) {
-            int64_t count = entry(call->counts, call->large, r);
+            int64_t count = shim_list_entry(call->counts, call->large, r);
 
             if (count < 0 || __builtin_add_overflow(elements, (uint64_t)count, &elements))
                 return 0;
@@ -105,7 +100,7 @@ uint64_t shim_even_bytes(const struct shim_call *call, int size)
     struct shim_call even = *call;
 
     if (call->counts)
-        even.count = entry(call->counts, call->large, 0);
+        even.count = shim_list_entry(call->counts, call->large, 0);
     even.counts = NULL;
     return shim_bytes(&even, size);
 }
@@ -113,7 +108,7 @@ uint64_t shim_even_bytes(const struct shim_call *call, int size)
 bool shim_parts_are_equal(const struct shim_call *call, int size)
 {
     for (int r = 0; call->counts && r < size; r++)
-        if (entry(call->counts, call->large, r) != call->count)
+        if (shim_list_entry(call->counts, call->large, r) != call->count)
             return false;
     return true;
 }
@@ -131,10 +126,10 @@ static bool slices(struct shim_task *task, uint64_t words)
     if (!parts)
         return false;
     for (int r = 0; r < size; r++) {
-        int64_t count = entry(call->counts, call->large, r);
+        int64_t count = shim_list_entry(call->counts, call->large, r);
 
         parts[r] = (uint32_t)((uint64_t)next * words);
-        if (count > 0 && entry(call->displs, call->large, r) != next)
+        if (count > 0 && shim_list_entry(call->displs, call->large, r) != next)
             return false;
         next += count;
     }
