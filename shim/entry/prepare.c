@@ -237,7 +237,9 @@ static enum shim_phase prepare(void)
     enum shim_phase phase;
 
     ss_fpenv_enter_full(&saved);
+    shim_real_look();
     phase = look_around();
+    shim_real_let_go();
     ss_fpenv_leave_full(&saved);
     return phase;
 }

@@ -113,11 +113,6 @@ int PMPI_Group_free(MPI_Group *group);
 int PMPI_Group_size(MPI_Group group, int *size);
 int PMPI_Group_translate_ranks(MPI_Group group, int n, const int *ranks, MPI_Group other,
                                int *found);
-int PMPI_Iallgather(const void *send, int send_count, MPI_Datatype send_type, void *recv, int count,
-                    MPI_Datatype type, MPI_Comm comm, MPI_Request *request);
-int PMPI_Iallgatherv(const void *send, int send_count, MPI_Datatype send_type, void *recv,
-                     const int *counts, const int *displs, MPI_Datatype type, MPI_Comm comm,
-                     MPI_Request *request);
 int PMPI_Iallreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
                     MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request);
@@ -125,10 +120,6 @@ int PMPI_Initialized(int *up);
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *found, MPI_Status *status);
 int PMPI_Irecv(void *recv, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                MPI_Request *request);
-int PMPI_Ireduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,
-                 MPI_Comm comm, MPI_Request *request);
-int PMPI_Ireduce_scatter_block(const void *send, void *recv, int count, MPI_Datatype type,
-                               MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Isend(const void *send, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm,
                MPI_Request *request);
 int PMPI_Pack(const void *in, int count, MPI_Datatype type, void *out, int size, int *position,

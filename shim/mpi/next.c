@@ -22,8 +22,6 @@ int shim_pass(const struct shim_call *c)
     return c->large ? pass_c(next_of(c), c) : pass(next_of(c), c);
 }
 
-/* Handles reduce_scatter and reduce only with an operator of the program; otherwise no nonblocking
- * form is wrapped. */
 int shim_ipass(const struct shim_call *c, void *request)
 {
     return c->large ? ipass_c(next_of(c), c, request) : ipass(next_of(c), c, request);

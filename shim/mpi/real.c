@@ -13,7 +13,6 @@ struct shim_real shim_real;
 shim_greq_start_fn *shim_real_grequest_start;
 void *shim_real_dup_fn;
 shim_create_from_group_fn *shim_real_create_from_group;
-shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 shim_envelope_c_fn *shim_real_envelope_c;
 bool shim_real_persistent;
 
@@ -34,6 +33,9 @@ struct objects {
     size_t count;
     size_t ours;
 };
+
+/* Between shim_real_look and shim_real_let_go. */
+static struct objects the;
 
 /* Stands for a missing function. Reads no argument, so that one prototype serves all. Prints
  * nothing: a program without MPI may look up a weak name such as MPI_Init, and finds this
@@ -91,6 +93,17 @@ static void objects_free(struct objects *all)
     free(all->list);
 }
 
+void shim_real_look(void)
+{
+    dl_iterate_phdr(collect, &the);
+}
+
+void shim_real_let_go(void)
+{
+    objects_free(&the);
+    the = (struct objects){0};
+}
+
 /* Returns the symbol that object o itself defines; dlsym alone would also search the objects that o
  * depends on. The handle is kept for the next symbol: to close one, the dynamic linker goes through
  * all objects, of which a program with PyTorch has 140. */
@@ -111,7 +124,7 @@ static void *defined_in(struct object *o, const char *symbol)
  * library are searched, since those before it call this library. */
 static void *find(const struct objects *all, const char *symbol, bool behind)
 {
-    void *address = dlsym(RTLD_NEXT, symbol);
+    void *address = all->count > 0 ? dlsym(RTLD_NEXT, symbol) : NULL;
 
     if (address && !inside(&all->list[all->ours], address))
         return address;
@@ -198,27 +211,21 @@ static bool find_needed(const struct objects *all)
 bool shim_real_find_next(void)
 {
     int (*const lacking)(void) = missing;
-    struct objects all = {0};
     struct shim_next next = {0}, pmpi = {0};
-    bool needed;
+    const bool needed = find_needed(&the);
 
-    dl_iterate_phdr(collect, &all);
-    needed = all.count > 0 && find_needed(&all);
 #define SHIM_FIND_AS(member, name)                                                                 \
     memcpy(&next.member, &lacking, sizeof lacking);                                                \
     memcpy(&pmpi.member, &lacking, sizeof lacking);                                                \
-    if (all.count > 0) {                                                                           \
-        find_wrapped(&all, &next.member, name);                                                    \
-        find_below(&all, &pmpi.member, name);                                                      \
-    }
+    find_wrapped(&the, &next.member, name);                                                        \
+    find_below(&the, &pmpi.member, name);
 #define SHIM_FIND_LARGE(member, name)                                                              \
     if (needed)                                                                                    \
         next.member = shim_large_##member;                                                         \
     else                                                                                           \
         memcpy(&next.member, &lacking, sizeof lacking);                                            \
     pmpi.member = next.member;                                                                     \
-    if (all.count > 0)                                                                             \
-        find_optional(&all, &next.member, &pmpi.member, name);
+    find_optional(&the, &next.member, &pmpi.member, name);
 #define SHIM_FIND(member, name, ...)          SHIM_FIND_AS(member, "MPI_" #name)
 #define SHIM_FIND_INNER(member, name, ...)    SHIM_FIND_AS(member, #name)
 #define SHIM_FIND_OPTIONAL(member, name, ...) SHIM_FIND_LARGE(member, "MPI_" #name)
@@ -235,22 +242,16 @@ bool shim_real_find_next(void)
 #undef SHIM_FIND_INNER
 #undef SHIM_FIND_LARGE
 #undef SHIM_FIND_OPTIONAL
+    if (pmpi.iallgatherv_c == shim_large_iallgatherv_c) /* of internal traffic */
+        pmpi.iallgatherv_c = shim_large_pmpi_iallgatherv_c;
     shim.next = next;
     shim.pmpi = pmpi;
-    objects_free(&all);
     return memcmp(&next.allreduce, &lacking, sizeof lacking) != 0;
 }
 
 bool shim_real_has_library(void)
 {
-    struct objects all = {0};
-    void *allreduce;
-    bool found;
-
-    dl_iterate_phdr(collect, &all);
-    found = all.count > 0 && find_into(&all, &allreduce, NULL, "PMPI_Allreduce");
-    objects_free(&all);
-    return found;
+    return find(&the, "PMPI_Allreduce", false) != NULL;
 }
 
 static bool is_our_name(const char *path)
@@ -263,33 +264,27 @@ static bool is_our_name(const char *path)
 
 bool shim_real_find_copy(char *both, size_t size, bool *first)
 {
-    struct objects all = {0};
     size_t i = 0;
 
-    dl_iterate_phdr(collect, &all);
-    while (i < all.count && (i == all.ours || !is_our_name(all.list[i].name)))
+    while (i < the.count && (i == the.ours || !is_our_name(the.list[i].name)))
         i++;
-    const bool found = i < all.count;
-    if (found)
-        snprintf(both, size, "%s and %s", all.list[all.ours].name, all.list[i].name);
-    *first = all.ours < i;
-    objects_free(&all);
-    return found;
+    if (i == the.count)
+        return false;
+    snprintf(both, size, "%s and %s", the.list[the.ours].name, the.list[i].name);
+    *first = the.ours < i;
+    return true;
 }
 
 void shim_real_library(char *text, size_t size)
 {
-    struct objects all = {0};
     __typeof__(PMPI_Get_library_version) *ask;
     char version[8192]; /* the longest that any MPI declares */
     int len = 0;
 
     text[0] = '\0';
-    dl_iterate_phdr(collect, &all);
-    if (all.count > 0 && find_into(&all, &ask, NULL, "PMPI_Get_library_version") &&
+    if (find_into(&the, &ask, NULL, "PMPI_Get_library_version") &&
         ask(version, &len) == MPI_SUCCESS)
         snprintf(text, size, "%.*s", (int)size - 1, version);
-    objects_free(&all);
 }
 
 static bool is_named_abi(const void *address)
@@ -306,28 +301,19 @@ static bool is_named_abi(const void *address)
 
 bool shim_real_is_named_abi(void)
 {
-    struct objects all = {0};
-    void *next, *below = NULL; /* a profiler may hold the next function, but no PMPI_ function */
+    void *next; /* a profiler may hold it, but no PMPI_ function */
 
     memcpy(&next, &shim.next.allreduce, sizeof next);
-    dl_iterate_phdr(collect, &all);
-    if (all.count > 0)
-        find_into(&all, &below, NULL, "PMPI_Allreduce");
-    objects_free(&all);
-    return is_named_abi(next) || is_named_abi(below);
+    return is_named_abi(next) || is_named_abi(find(&the, "PMPI_Allreduce", false));
 }
 
 int shim_real_abi_version(void)
 {
-    struct objects all = {0};
     int (*ask)(int *major, int *minor);
     int major = -1, minor = -1;
 
-    dl_iterate_phdr(collect, &all);
-    if (all.count > 0 && find_in_mpi(&all, &ask, "PMPI_Abi_get_version") &&
-        ask(&major, &minor) != MPI_SUCCESS)
+    if (find_in_mpi(&the, &ask, "PMPI_Abi_get_version") && ask(&major, &minor) != MPI_SUCCESS)
         major = -1;
-    objects_free(&all);
     return major;
 }
 
@@ -358,70 +344,44 @@ static void *find_data(void *all, const char *symbol)
 
 bool shim_real_is_open_mpi(void)
 {
-    struct objects all = {0};
-    void *allreduce;
-    bool is;
+    const void *allreduce = find(&the, "PMPI_Allreduce", false);
 
-    dl_iterate_phdr(collect, &all);
-    is = all.count > 0 && find_into(&all, &allreduce, NULL, "PMPI_Allreduce") &&
-         is_open_mpi(allreduce);
-    objects_free(&all);
-    return is;
+    return allreduce && is_open_mpi(allreduce);
 }
 
 bool shim_real_set_open_mpi(void)
 {
-    struct objects all = {0};
-    bool set;
-
-    dl_iterate_phdr(collect, &all);
-    set = all.count > 0 && shim_abi_set_open_mpi(find_data, &all);
-    objects_free(&all);
-    return set;
+    return the.count > 0 && shim_abi_set_open_mpi(find_data, &the);
 }
 
-static void find_dup_fn(const struct objects *all)
+static void find_dup_fn(void)
 {
     if (shim_abi.kind == SHIM_ABI_STANDARD)
         shim_real_dup_fn = (void *)1;
     else
-        find_into(all, &shim_real_dup_fn, NULL, "MPIR_Dup_fn");
-}
-
-static void find_iallgatherv_c(const struct objects *all)
-{
-    shim_iallgatherv_c_fn *const plain = shim_large_pmpi_iallgatherv_c;
-
-    memcpy(&shim_real_iallgatherv_c, &plain, sizeof plain);
-    find_in_mpi(all, &shim_real_iallgatherv_c, "PMPI_Iallgatherv_c");
+        find_into(&the, &shim_real_dup_fn, NULL, "MPIR_Dup_fn");
 }
 
 const char *shim_real_find_pmpi(void)
 {
-    struct objects all = {0};
     const char *lacking = NULL;
     void *persistent;
 
-    dl_iterate_phdr(collect, &all);
-    if (all.count == 0)
-        lacking = "MPI";
 #define SHIM_FIND(name)                                                                            \
-    if (!lacking && !find_into(&all, &shim_real.name, NULL, "PMPI_" #name))                        \
+    if (!lacking && !find_into(&the, &shim_real.name, NULL, "PMPI_" #name))                        \
         lacking = "PMPI_" #name;
     SHIM_PMPI(SHIM_FIND)
 #undef SHIM_FIND
     if (!lacking) {
         memcpy(&shim.library.comm_size, &shim_real.Comm_size, sizeof shim.library.comm_size);
-        if (!find_in_mpi(&all, &shim_real_grequest_start, "PMPIX_Grequest_start"))
-            find_in_mpi(&all, &shim_real_grequest_start, "MPIX_Grequest_start");
-        find_dup_fn(&all);
+        if (!find_in_mpi(&the, &shim_real_grequest_start, "PMPIX_Grequest_start"))
+            find_in_mpi(&the, &shim_real_grequest_start, "MPIX_Grequest_start");
+        find_dup_fn();
         if (shim_abi.kind != SHIM_ABI_OPEN_MPI)
-            find_in_mpi(&all, &shim_real_create_from_group, "PMPI_Comm_create_from_group");
-        find_iallgatherv_c(&all);
-        find_in_mpi(&all, &shim_real_envelope_c, "PMPI_Type_get_envelope_c");
-        shim_real_persistent = find_in_mpi(&all, &persistent, "PMPI_Reduce_init");
+            find_in_mpi(&the, &shim_real_create_from_group, "PMPI_Comm_create_from_group");
+        find_in_mpi(&the, &shim_real_envelope_c, "PMPI_Type_get_envelope_c");
+        shim_real_persistent = find_in_mpi(&the, &persistent, "PMPI_Reduce_init");
     }
-    objects_free(&all);
     return lacking;
 }
 
@@ -433,10 +393,7 @@ bool shim_real_is_cuda_aware(void)
     int supported = 0;
 
     dl_iterate_phdr(collect, &all);
-    if (all.count == 0)
-        supported = 0;
-    else if (shim_abi.kind != SHIM_ABI_OPEN_MPI &&
-             find_into(&all, &ask, NULL, "MPIX_GPU_query_support"))
+    if (shim_abi.kind != SHIM_ABI_OPEN_MPI && find_into(&all, &ask, NULL, "MPIX_GPU_query_support"))
         supported = ask(CUDA, &supported) == MPI_SUCCESS && supported;
     else if (find_into(&all, &query, NULL, "MPIX_Query_cuda_support"))
         supported = query();

@@ -37,16 +37,12 @@
     X(Group_free)                                                                                  \
     X(Group_size)                                                                                  \
     X(Group_translate_ranks)                                                                       \
-    X(Iallgather)                                                                                  \
-    X(Iallgatherv)                                                                                 \
     X(Iallreduce)                                                                                  \
     X(Ibarrier)                                                                                    \
     X(Iprobe)                                                                                      \
     X(Allgather)                                                                                   \
     X(Initialized)                                                                                 \
     X(Irecv)                                                                                       \
-    X(Ireduce)                                                                                     \
-    X(Ireduce_scatter_block)                                                                       \
     X(Isend)                                                                                       \
     X(Pack)                                                                                        \
     X(Query_thread)                                                                                \
@@ -83,14 +79,10 @@ typedef int shim_greq_start_fn(MPI_Grequest_query_function *, MPI_Grequest_free_
                                shim_greq_wait_fn *, void *, MPI_Request *);
 extern shim_greq_start_fn *shim_real_grequest_start;
 
-/* Functions of MPI 4. If the library lacks them, create_from_group is NULL, and iallgatherv_c calls
- * PMPI_Iallgatherv (shim/mpi/large.h). create_from_group is NULL under Open MPI as well, where it
- * is slow and hangs if several threads call it. */
+/* A function of MPI 4. NULL if the library lacks it, and under Open MPI, where it is slow and hangs
+ * if several threads call it. */
 typedef int shim_create_from_group_fn(MPI_Group, const char *, MPI_Info, MPI_Errhandler,
                                       MPI_Comm *);
-typedef int shim_real_iallgatherv_c_fn(const void *, MPI_Count, MPI_Datatype, void *,
-                                       const MPI_Count *, const MPI_Aint *, MPI_Datatype, MPI_Comm,
-                                       MPI_Request *);
 /* NULL if the library lacks it. The form without _c raises an error for a datatype that was made by
  * a function of large counts. */
 typedef int shim_envelope_c_fn(MPI_Datatype, MPI_Count *integers, MPI_Count *addresses,
@@ -100,12 +92,15 @@ extern shim_envelope_c_fn *shim_real_envelope_c;
  * otherwise. */
 extern void *shim_real_dup_fn;
 extern shim_create_from_group_fn *shim_real_create_from_group;
-extern shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 /* True if the library has persistent reductions (MPI_Reduce_init). */
 extern bool shim_real_persistent;
 
 /* Returns true if one library defines both functions. */
 bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b);
+
+/* Lists the loaded objects for the functions below, down to shim_real_find_pmpi. */
+void shim_real_look(void);
+void shim_real_let_go(void);
 
 /* Sets shim.next and shim.pmpi. Returns false if no object has an MPI_Allreduce; entries then
  * return error 15. Functions that the MPI library lacks return it as well, except those of large.h.

@@ -7,42 +7,21 @@
 
 /* ---- polled ---- */
 
-static int post_allgather(struct shim_task *task)
+/* Posts the window in hand on the private communicator, as internal traffic. in NULL: an allreduce
+ * in place. */
+static int post_window(struct shim_task *task, const void *in)
 {
-    const struct shim_call *c = &task->call;
-    MPI_Comm comm = task->comm->private;
+    struct shim_call part = task->call;
 
-    if (!c->counts)
-        return shim_real.Iallgather(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
-                                    c->recv, (int)c->count, (MPI_Datatype)c->type, comm,
-                                    &task->native.request);
-    if (!c->large)
-        return shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
-                                     c->recv, c->counts, c->displs, (MPI_Datatype)c->type, comm,
-                                     &task->native.request);
-    return shim_real_iallgatherv_c(c->send, c->send_count, (MPI_Datatype)c->send_type, c->recv,
-                                   c->counts, c->displs, (MPI_Datatype)c->type, comm,
-                                   &task->native.request);
-}
-
-static int post_reduction(struct shim_task *task, const void *in)
-{
-    const struct shim_call *c = &task->call;
-    MPI_Datatype type = (MPI_Datatype)c->type;
-    MPI_Op sum = (MPI_Op)c->op;
-    MPI_Comm comm = task->comm->private;
-
-    switch (c->kind) {
-    case SS_KIND_REDUCE_SCATTER:
-        return shim_real.Ireduce_scatter_block(c->send, c->recv, (int)c->count, type, sum, comm,
-                                               &task->native.request);
-    case SS_KIND_REDUCE:
-        return shim_real.Ireduce(c->send, c->recv, (int)c->count, type, sum, c->root, comm,
-                                 &task->native.request);
-    default:
-        return shim_real.Iallreduce(in ? in : MPI_IN_PLACE, shim_task_output(task), (int)task->n,
-                                    type, sum, comm, &task->native.request);
+    part.comm = (uintptr_t)task->comm->private;
+    part.pmpi = true;
+    part.large = part.large && part.kind == SS_KIND_ALLGATHER && part.listed; /* else it fits */
+    if (part.kind == SS_KIND_ALLREDUCE) {
+        part.send = in ? in : MPI_IN_PLACE;
+        part.recv = shim_task_output(task);
+        part.count = (int64_t)task->n;
     }
+    return shim_ipass(&part, &task->native.request);
 }
 
 void shim_native_next(struct shim_task *task)
@@ -55,8 +34,7 @@ void shim_native_next(struct shim_task *task)
         native->barriers--;
         task->err = shim_real.Ibarrier(task->comm->private, &native->request);
     } else if (!native->pieces.size) {
-        task->err = task->call.kind == SS_KIND_ALLGATHER ? post_allgather(task)
-                                                         : post_reduction(task, native->in);
+        task->err = post_window(task, native->in);
     }
 }
 
