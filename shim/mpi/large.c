@@ -55,40 +55,27 @@ static int window_of(int64_t left)
     return left < WINDOW ? (int)left : WINDOW;
 }
 
-int shim_large_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
-                           uintptr_t op, uintptr_t comm)
-{
-    intptr_t lower, extent;
-    int err;
-
-    if (fits(count))
-        return shim.next.allreduce(send, recv, narrow(count), type, op, comm);
-    err = shim_large.type_get_extent(type, &lower, &extent);
-    for (int64_t done = 0; err == 0 && done < count; done += WINDOW)
-        err = shim.next.allreduce(sent_after(send, done * extent), after(recv, done * extent),
-                                  window_of(count - done), type, op, comm);
-    return err;
-}
-
-int shim_large_reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
-                        int root, uintptr_t comm)
-{
-    intptr_t lower, extent;
-    int err;
-
-    if (fits(count))
-        return shim.next.reduce(send, recv, narrow(count), type, op, root, comm);
-    err = shim_large.type_get_extent(type, &lower, &extent);
-    for (int64_t done = 0; err == 0 && done < count; done += WINDOW)
-        err = shim.next.reduce(sent_after(send, done * extent), after(recv, done * extent),
-                               window_of(count - done), type, op, root, comm);
-    return err;
-}
+/* Defines a blocking function whose arguments begin with send, recv and count. */
+#define IN_WINDOWS(member, signature, ...)                                                         \
+    int shim_large_##member##_c(signature(int64_t))                                                \
+    {                                                                                              \
+        intptr_t lower, extent;                                                                    \
+        int err;                                                                                   \
+                                                                                                   \
+        if (fits(count))                                                                           \
+            return shim.next.member(send, recv, narrow(count), __VA_ARGS__);                       \
+        err = shim_large.type_get_extent(type, &lower, &extent);                                   \
+        for (int64_t done = 0; err == 0 && done < count; done += WINDOW)                           \
+            err = shim.next.member(sent_after(send, done * extent), after(recv, done * extent),    \
+                                   window_of(count - done), __VA_ARGS__);                          \
+        return err;                                                                                \
+    }
+IN_WINDOWS(allreduce, SHIM_REDUCTION, type, op, comm)
+IN_WINDOWS(reduce, SHIM_REDUCE, type, op, root, comm)
 
 /* Reduces to each rank in turn. In place, a rank's own result overwrites the first block, which
  * rank 0 has received by then. */
-int shim_large_reduce_scatter_c(const void *send, void *recv, int64_t count, uintptr_t type,
-                                uintptr_t op, uintptr_t comm)
+int shim_large_reduce_scatter_c(SHIM_REDUCTION(int64_t))
 {
     const void *from = in_place(send) ? recv : send;
     int inter = 0, size = 0, rank = 0, err;
@@ -113,27 +100,19 @@ int shim_large_reduce_scatter_c(const void *send, void *recv, int64_t count, uin
     return err;
 }
 
-/* Defines a nonblocking function with the arguments of MPI_Iallreduce. */
-#define POST(member)                                                                               \
-    int shim_large_##member##_c(const void *send, void *recv, int64_t count, uintptr_t type,       \
-                                uintptr_t op, uintptr_t comm, void *request)                       \
+/* Defines a nonblocking function with such arguments. */
+#define POST(member, signature, ...)                                                               \
+    int shim_large_##member##_c(signature(int64_t))                                                \
     {                                                                                              \
         if (!fits(count))                                                                          \
             return refuse(comm);                                                                   \
-        return shim.next.member(send, recv, narrow(count), type, op, comm, request);               \
+        return shim.next.member(send, recv, narrow(count), __VA_ARGS__);                           \
     }
-POST(iallreduce)
-POST(iscan)
-POST(iexscan)
-POST(ireduce_block)
-
-int shim_large_ireduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
-                         int root, uintptr_t comm, void *request)
-{
-    if (!fits(count))
-        return refuse(comm);
-    return shim.next.ireduce(send, recv, narrow(count), type, op, root, comm, request);
-}
+POST(iallreduce, SHIM_IREDUCTION, type, op, comm, request)
+POST(iscan, SHIM_IREDUCTION, type, op, comm, request)
+POST(iexscan, SHIM_IREDUCTION, type, op, comm, request)
+POST(ireduce_block, SHIM_IREDUCTION, type, op, comm, request)
+POST(ireduce, SHIM_IREDUCE, type, op, root, comm, request)
 
 /* ---- gathers ---- */
 
@@ -145,23 +124,17 @@ static bool send_fits(const void *send, int64_t *count)
     return fits(*count);
 }
 
-int shim_large_allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                           int64_t count, uintptr_t type, uintptr_t comm)
-{
-    if (!send_fits(send, &send_count) || !fits(count))
-        return refuse(comm);
-    return shim.next.allgather(send, narrow(send_count), send_type, recv, narrow(count), type,
-                               comm);
-}
-
-int shim_large_iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                            int64_t count, uintptr_t type, uintptr_t comm, void *request)
-{
-    if (!send_fits(send, &send_count) || !fits(count))
-        return refuse(comm);
-    return shim.next.iallgather(send, narrow(send_count), send_type, recv, narrow(count), type,
-                                comm, request);
-}
+/* Defines a function of equal slices. */
+#define PASS_GATHER(member, signature, ...)                                                        \
+    int shim_large_##member##_c(signature(int64_t))                                                \
+    {                                                                                              \
+        if (!send_fits(send, &send_count) || !fits(count))                                         \
+            return refuse(comm);                                                                   \
+        return shim.next.member(send, narrow(send_count), send_type, recv, narrow(count), type,    \
+                                __VA_ARGS__);                                                      \
+    }
+PASS_GATHER(allgather, SHIM_GATHER, comm)
+PASS_GATHER(iallgather, SHIM_IGATHER, comm, request)
 
 /* Counts and displacements as ints, owned by the caller. */
 struct lists {
@@ -219,9 +192,7 @@ static int lists_make(struct lists *lists, const int64_t *counts, const int64_t 
     return refuse(comm);
 }
 
-int shim_large_allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                            const int64_t *counts, const int64_t *displs, uintptr_t type,
-                            uintptr_t comm)
+int shim_large_allgatherv_c(SHIM_GATHERV(int64_t))
 {
     struct lists lists;
     int err;
@@ -237,8 +208,7 @@ int shim_large_allgatherv_c(const void *send, int64_t send_count, uintptr_t send
     return err;
 }
 
-int shim_large_reduce_scatterv_c(const void *send, void *recv, const int64_t *counts,
-                                 uintptr_t type, uintptr_t op, uintptr_t comm)
+int shim_large_reduce_scatterv_c(SHIM_SCATTER(int64_t))
 {
     struct lists lists;
     int err = lists_make(&lists, counts, counts, shim_large.comm_size, comm);
@@ -329,9 +299,7 @@ static int post_end(struct post *p, int err, void *request)
     return err;
 }
 
-static int iallgatherv(shim_iallgatherv_fn *call, const void *send, int64_t send_count,
-                       uintptr_t send_type, void *recv, const int64_t *counts,
-                       const int64_t *displs, uintptr_t type, uintptr_t comm, void *request)
+static int iallgatherv(shim_iallgatherv_fn *call, SHIM_IGATHERV(int64_t))
 {
     struct post p;
     int err;
@@ -346,26 +314,19 @@ static int iallgatherv(shim_iallgatherv_fn *call, const void *send, int64_t send
     return post_end(&p, err, request);
 }
 
-int shim_large_iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                             const int64_t *counts, const int64_t *displs, uintptr_t type,
-                             uintptr_t comm, void *request)
+int shim_large_iallgatherv_c(SHIM_IGATHERV(int64_t))
 {
-    return iallgatherv(shim.next.iallgatherv, send, send_count, send_type, recv, counts, displs,
-                       type, comm, request);
+    return iallgatherv(shim.next.iallgatherv, SHIM_IGATHERV_ARGUMENTS);
 }
 
-int shim_large_pmpi_iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type,
-                                  void *recv, const int64_t *counts, const int64_t *displs,
-                                  uintptr_t type, uintptr_t comm, void *request)
+int shim_large_pmpi_iallgatherv_c(SHIM_IGATHERV(int64_t))
 {
-    return iallgatherv(shim_large.iallgatherv, send, send_count, send_type, recv, counts, displs,
-                       type, comm, request);
+    return iallgatherv(shim.pmpi.iallgatherv, SHIM_IGATHERV_ARGUMENTS);
 }
 
 /* Copies the counts like those of a gather; there are no displacements. Each group scatters to
  * itself. */
-int shim_large_ireduce_scatter_c(const void *send, void *recv, const int64_t *counts,
-                                 uintptr_t type, uintptr_t op, uintptr_t comm, void *request)
+int shim_large_ireduce_scatter_c(SHIM_ISCATTER(int64_t))
 {
     struct post p;
     int err = post_begin(&p, counts, counts, shim_large.comm_size, comm);

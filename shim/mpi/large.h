@@ -14,7 +14,6 @@
     X(comm_remote_size, int (*)(uintptr_t comm, int *size), "PMPI_Comm_remote_size")               \
     X(comm_size, int (*)(uintptr_t comm, int *size), "PMPI_Comm_size")                             \
     X(comm_test_inter, int (*)(uintptr_t comm, int *inter), "PMPI_Comm_test_inter")                \
-    X(iallgatherv, shim_iallgatherv_fn *, "PMPI_Iallgatherv")                                      \
     X(type_get_extent, int (*)(uintptr_t type, intptr_t * lower, intptr_t * extent),               \
       "PMPI_Type_get_extent")
 
@@ -29,25 +28,14 @@ extern struct shim_large shim_large;
 
 /* Blocking reductions with one count that is larger than an int are cut into windows. Every other
  * call that does not fit raises MPI_ERR_COUNT on its communicator and returns it. */
-shim_allreduce_c_fn shim_large_allreduce_c;
-shim_allreduce_c_fn shim_large_reduce_scatter_c;
-shim_reduce_scatterv_c_fn shim_large_reduce_scatterv_c;
-shim_reduce_c_fn shim_large_reduce_c;
-shim_iallreduce_c_fn shim_large_iallreduce_c;
-shim_iallreduce_c_fn shim_large_iscan_c;
-shim_iallreduce_c_fn shim_large_iexscan_c;
-shim_iallreduce_c_fn shim_large_ireduce_block_c;
-shim_ireduce_c_fn shim_large_ireduce_c;
-shim_ireduce_scatter_c_fn shim_large_ireduce_scatter_c;
-shim_allgather_c_fn shim_large_allgather_c;
-shim_iallgather_c_fn shim_large_iallgather_c;
-shim_allgatherv_c_fn shim_large_allgatherv_c;
-shim_iallgatherv_c_fn shim_large_iallgatherv_c;
+#define SHIM_STAND_IN(member, ...)   shim_##member##_fn shim_large_##member;
+#define SHIM_STAND_IN_C(member, ...) shim_##member##_c_fn shim_large_##member##_c;
+SHIM_WRAPPED_COUNTED(SHIM_STAND_IN_C)
+SHIM_WRAPPED_OPTIONAL(SHIM_STAND_IN)
+#undef SHIM_STAND_IN
+#undef SHIM_STAND_IN_C
 
-/* Calls MPI_Comm_idup instead, which ignores the hints, as MPI allows. */
-shim_comm_idup_info_fn shim_large_comm_idup_info;
-
-/* Calls PMPI_Iallgatherv instead. */
+/* Calls PMPI_Iallgatherv, for internal traffic. */
 shim_iallgatherv_c_fn shim_large_pmpi_iallgatherv_c;
 
 #endif
