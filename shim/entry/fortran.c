@@ -113,51 +113,6 @@ bool shim_is_of_fortran(const void *caller)
     return false;
 }
 
-/* ---- the collectives ---- */
-
-/* Returns true if no PMPI name is served. */
-static inline bool others_pass(void)
-{
-    return atomic_load_explicit(&shim.process.phase, memory_order_acquire) != SHIM_NEW &&
-           shim_abi.kind != SHIM_ABI_OPEN_MPI;
-}
-
-#define SITE .pmpi = true, .site = site
-
-/* Defines PMPI_X. `passes` says if a call of the Fortran libraries is below MIN_COUNT. */
-#define DOOR(name, member, signature, passes, serve)                                               \
-    SLOW door_##member(signature(int), const void *site)                                           \
-    {                                                                                              \
-        if (!from_fortran(site) || (passes))                                                       \
-            return shim.pmpi.member(signature##_ARGUMENTS);                                        \
-        return serve;                                                                              \
-    }                                                                                              \
-    int PMPI_##name(signature(int))                                                                \
-    {                                                                                              \
-        if (others_pass())                                                                         \
-            return shim.pmpi.member(signature##_ARGUMENTS);                                        \
-        return door_##member(signature##_ARGUMENTS, __builtin_return_address(0));                  \
-    }
-
-DOOR(Allreduce, allreduce, SHIM_REDUCTION, is_small(count, send, recv),
-     shim_allreduce(REDUCTION(false, SITE)))
-DOOR(Iallreduce, iallreduce, SHIM_IREDUCTION, false,
-     shim_iallreduce(REDUCTION(false, SITE), request))
-DOOR(Allgather, allgather, SHIM_GATHER, false,
-     shim_collective(GATHER(false, .count = count, SITE), NULL))
-DOOR(Iallgather, iallgather, SHIM_IGATHER, false,
-     shim_collective(GATHER(false, .count = count, SITE), request))
-DOOR(Allgatherv, allgatherv, SHIM_GATHERV, false,
-     shim_collective(GATHER(false, SLICES, SITE), NULL))
-DOOR(Iallgatherv, iallgatherv, SHIM_IGATHERV, false,
-     shim_collective(GATHER(false, SLICES, SITE), request))
-DOOR(Reduce_scatter_block, reduce_scatter, SHIM_REDUCTION, false,
-     shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER, SITE), NULL))
-DOOR(Reduce_scatter, reduce_scatterv, SHIM_SCATTER, false,
-     shim_collective(SCATTER(false, SITE), NULL))
-DOOR(Reduce, reduce, SHIM_REDUCE, below(count) && shim_are_plain(send, recv),
-     shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root, SITE), NULL))
-
 /* ---- keys ---- */
 
 /* Returns true for a callback that does not come from the MPI library. */

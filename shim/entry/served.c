@@ -23,7 +23,7 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
  * UNIT       type of its elements; a word if the count alone decides
  * SENT       type of the send buffer
  * IS_LITTLE  tells small slices without a lock
- * CALL       the call
+ * CALL       the call, with further members
  * MADE       the call, once the MPI library has made it */
 #define NUMBER_GATHER     count
 #define THERE_GATHER      true
@@ -31,7 +31,7 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 #define UNIT_GATHER       type
 #define SENT_GATHER       send_type
 #define IS_LITTLE_GATHER  is_little
-#define CALL_GATHER       GATHER(LARGE, .count = count)
+#define CALL_GATHER(...)  GATHER(LARGE, .count = count, __VA_ARGS__)
 #define MADE_GATHER       MADE, .kind = SS_KIND_ALLGATHER, .count = count
 #define NUMBER_GATHERV    (*counts)
 #define THERE_GATHERV     counts
@@ -39,7 +39,7 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 #define UNIT_GATHERV      type
 #define SENT_GATHERV      send_type
 #define IS_LITTLE_GATHERV is_little
-#define CALL_GATHERV      GATHER(LARGE, SLICES)
+#define CALL_GATHERV(...) GATHER(LARGE, SLICES, __VA_ARGS__)
 #define MADE_GATHERV      MADE, .kind = SS_KIND_ALLGATHER, .counts = counts, .listed = true
 #define NUMBER_BLOCK      count
 #define THERE_BLOCK       true
@@ -47,7 +47,7 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 #define UNIT_BLOCK        shim_abi.INT
 #define SENT_BLOCK        type
 #define IS_LITTLE_BLOCK   is_few
-#define CALL_BLOCK        REDUCTION(LARGE, .kind = SS_KIND_REDUCE_SCATTER)
+#define CALL_BLOCK(...)   REDUCTION(LARGE, .kind = SS_KIND_REDUCE_SCATTER, __VA_ARGS__)
 #define MADE_BLOCK        MADE, .kind = SS_KIND_REDUCE_SCATTER, .op = shim_abi_word(op), .count = count
 #define NUMBER_SCATTER    (*counts)
 #define THERE_SCATTER     counts
@@ -55,7 +55,7 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 #define UNIT_SCATTER      shim_abi.INT
 #define SENT_SCATTER      type
 #define IS_LITTLE_SCATTER is_few
-#define CALL_SCATTER      SCATTER(LARGE, .made = false)
+#define CALL_SCATTER(...) SCATTER(LARGE, __VA_ARGS__)
 #define MADE_SCATTER                                                                               \
     MADE, .kind = SS_KIND_REDUCE_SCATTER, .op = shim_abi_word(op), .counts = counts,               \
           .listed = true, .count = *counts
@@ -69,6 +69,30 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 #define PASSES_NONBLOCKING  all_ipass
 #define AT_ONCE_NONBLOCKING all_ipass()
 
+/* Returns true if no PMPI name is served. */
+static inline bool others_pass(void)
+{
+    return atomic_load_explicit(&shim.process.phase, memory_order_acquire) != SHIM_NEW &&
+           shim_abi.kind != SHIM_ABI_OPEN_MPI;
+}
+
+/* Defines PMPI_X, which Open MPI's Fortran libraries call (shim/entry/fortran.c). `passes` says if
+ * their call is below MIN_COUNT. */
+#define DOOR(name, member, signature, passes, serve)                                               \
+    SLOW door_##member(signature(int), const void *site)                                           \
+    {                                                                                              \
+        if (!from_fortran(site) || (passes))                                                       \
+            return shim.pmpi.member(signature##_ARGUMENTS);                                        \
+        return serve;                                                                              \
+    }                                                                                              \
+    int PMPI_##name(signature(int))                                                                \
+    {                                                                                              \
+        if (others_pass())                                                                         \
+            return shim.pmpi.member(signature##_ARGUMENTS);                                        \
+        return door_##member(signature##_ARGUMENTS, __builtin_return_address(0));                  \
+    }
+#define BY_DOOR .pmpi = true, .site = site
+
 #define N     int
 #define AS(x) x
 #define LARGE false
@@ -76,8 +100,10 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 #undef N
 #undef AS
 #undef LARGE
+#undef DOOR
 
 #define N     int64_t
 #define AS(x) x##_c
 #define LARGE true
+#define DOOR(...)
 #include "shim/entry/served.inc"

@@ -16,26 +16,19 @@ static bool is_user(uintptr_t op, const void *request)
     return shim_is_user_operator(op) && request && shim_prepare();
 }
 
-#define USER_OPERATOR(name, member, signature, what, ...)                                          \
-    int MPI_##name(signature(int))                                                                 \
+#define CATCH(function, signature, N, from, next, call)                                            \
+    int function(signature(N))                                                                     \
     {                                                                                              \
-        if (is_user(op, request))                                                                  \
-            return shim_user_reduction(CALL(false, what, __VA_ARGS__), SHIM_NOT_COUNTED, request); \
-        return shim.next.member(signature##_ARGUMENTS);                                            \
-    }                                                                                              \
-    int PMPI_##name(signature(int))                                                                \
-    {                                                                                              \
-        if (FROM_FORTRAN && is_user(op, request))                                                  \
-            return shim_user_reduction(CALL(false, what, .pmpi = true, __VA_ARGS__),               \
-                                       SHIM_NOT_COUNTED, request);                                 \
-        return shim.pmpi.member(signature##_ARGUMENTS);                                            \
-    }                                                                                              \
-    int MPI_##name##_c(signature(int64_t))                                                         \
-    {                                                                                              \
-        if (is_user(op, request))                                                                  \
-            return shim_user_reduction(CALL(true, what, __VA_ARGS__), SHIM_NOT_COUNTED, request);  \
-        return shim.next.member##_c(signature##_ARGUMENTS);                                        \
+        if (from && is_user(op, request))                                                          \
+            return shim_user_reduction(call, SHIM_NOT_COUNTED, request);                           \
+        return next(signature##_ARGUMENTS);                                                        \
     }
+#define USER_OPERATOR(name, member, signature, what, ...)                                          \
+    CATCH(MPI_##name, signature, int, true, shim.next.member, CALL(false, what, __VA_ARGS__))      \
+    CATCH(MPI_##name##_c, signature, int64_t, true, shim.next.member##_c,                          \
+          CALL(true, what, __VA_ARGS__))                                                           \
+    CATCH(PMPI_##name, signature, int, FROM_FORTRAN, shim.pmpi.member,                             \
+          CALL(false, what, .pmpi = true, __VA_ARGS__))
 
 USER_OPERATOR(Iscan, iscan, SHIM_IREDUCTION, SHIM_USER_ISCAN, .count = count)
 USER_OPERATOR(Iexscan, iexscan, SHIM_IREDUCTION, SHIM_USER_IEXSCAN, .count = count)
