@@ -63,10 +63,10 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 
 /* The request, whether all calls pass, and whether that is asked first. */
 #define REQUEST_BLOCKING    NULL
-#define PASSES_BLOCKING     all_pass
+#define PASSES_BLOCKING     all_pass()
 #define AT_ONCE_BLOCKING    false
 #define REQUEST_NONBLOCKING request
-#define PASSES_NONBLOCKING  all_ipass
+#define PASSES_NONBLOCKING  (!request || all_ipass()) /* no request: the MPI library's error */
 #define AT_ONCE_NONBLOCKING all_ipass()
 
 /* Returns true if no PMPI name is served. */

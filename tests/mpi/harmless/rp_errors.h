@@ -114,6 +114,10 @@ static int rp_call_wrong_numbers(const struct rp_wrong *w, int what)
         return RP(Allreduce_c, w->in, w->out, w->n, MPI_INT, MPI_OP_NULL, w->comm);
     case 8:
         return RP(Reduce, w->in, w->out, w->n, MPI_INT, MPI_SUM, -1, w->comm);
+    case 9:
+        return RP(Iallgather, w->in, w->n, MPI_INT, w->out, w->n, MPI_INT, w->comm, NULL);
+    case 10:
+        return RP(Iallreduce, w->in, w->out, w->n, MPI_INT, MPI_SUM, w->comm, NULL);
     default:
         return RP(Send, w->in, 1, MPI_INT, w->size, 3, w->comm);
     }
