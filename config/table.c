@@ -88,8 +88,9 @@ const struct cfg_option cfg_table[] = {
     {"ALGORITHM", CFG_CHOICE, "auto", "auto" SS_ALGORITHM_LIST(WORD) ", dense",
      "The algorithm of a call. auto: the one that the cost model predicts to be the fastest, "
      "call by call. dense: all calls are left to the MPI library. oktopk and gtopk return only "
-     "the largest elements of the sum; the others go to residuals. They serve gradients in "
-     "MODE=topk, quantized those of MODE=quant; for all other calls they mean auto.",
+     "the largest elements of the sum; the others go to residuals. They serve gradients of which "
+     "DENSITY sends a part; quantized serves those that MODE=quant sends whole. For all other "
+     "calls they mean auto.",
      FIELD(algorithm), true, EXPERT},
     {"NODE_AGGREGATION", CFG_CHOICE, "auto", WORDS(SS_AGGREGATION_LIST),
      "Allreduces with several ranks on a host. on: the ranks of a host add their vectors first, "

@@ -66,7 +66,7 @@ static bool may_share(const struct ss_feedback *f, bool lossy)
            !(f->vote.ballot.flags & SS_VOTE_FLAT);
 }
 
-/* Those that keep the largest entries only are no matter of an exact call. */
+/* Those that keep the largest entries only are no matter of a call that sends every element. */
 static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy, bool deep)
 {
     const struct ss_ballot *b = &f->vote.ballot;
@@ -77,7 +77,7 @@ static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy, bool de
         a = (enum ss_algorithm)(by_rule - 1);
     if (a == SS_TWO_LEVEL && !deep && f->c.kind == SS_KIND_ALLREDUCE)
         a = SS_AUTO;
-    const bool runs = lossy || !ss_keeps_global(a);
+    const bool runs = (lossy && !f->whole) || !ss_keeps_global(a);
 
     return runs && (f->whole || !(SS_WHOLE_ALGORITHMS >> a & 1)) ? a : SS_AUTO;
 }

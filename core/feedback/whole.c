@@ -25,14 +25,16 @@ bool ss_topk_random(const struct ss_feedback *f)
     return ss_rounds_at_random(value_type(f));
 }
 
-/* Returns true if the algorithm that a rule or ALGORITHM names may run in a whole call. */
+/* Returns true if the algorithm that a rule or ALGORITHM names may run in a whole call, or means
+ * auto there. */
 static bool takes_whole(const struct ss_feedback *f)
 {
     const struct ss_rule *rule = f->tensor->rule;
     const enum ss_algorithm a =
         rule && rule->has_algorithm ? rule->algorithm : f->comm->settings->algorithm;
 
-    return a == SS_AUTO || a == SS_DENSE || ss_algorithms(SS_KIND_ALLREDUCE)[a]->whole ||
+    return a == SS_AUTO || a == SS_DENSE || ss_keeps_global(a) ||
+           ss_algorithms(SS_KIND_ALLREDUCE)[a]->whole ||
            (a == SS_TWO_LEVEL && f->tensor->range.by_host);
 }
 

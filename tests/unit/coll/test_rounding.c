@@ -325,6 +325,31 @@ static void bytes_and_memory_are_those_predicted(void **state)
         }
 }
 
+/* MODE=quant sends every element; an algorithm that returns only the largest of the sum means auto
+ * there. With a smaller density it runs. */
+static void quant_takes_algorithms_of_the_largest_entries_for_auto(void **state)
+{
+    static const enum ss_algorithm global[] = {SS_OKTOPK, SS_GTOPK};
+    static struct training t;
+
+    (void)state;
+    for (int g = 0; g < 2; g++)
+        for (int part = 0; part < 2; part++) {
+            struct ss_settings settings =
+                settings_of(&(struct form){SS_QUANTIZED, SS_VALUES_Q4});
+            settings.algorithm = global[g];
+            if (part)
+                settings.density = 0.05;
+            training_open(&t, 4, SS_F32, 1 << 17, 0, settings);
+            draw(&t, HEAVY, 0);
+            training_step(&t, false);
+            assert_int_equal(t.sparse, 1);
+            assert_int_equal(ss_call_algorithm(ss_comm_call(t.job.comm[0])),
+                             part ? global[g] : SS_QUANTIZED);
+            training_close(&t);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +361,7 @@ int main(void)
         cmocka_unit_test(the_stochastic_form_repeats),
         cmocka_unit_test(an_overflow_arrives_and_leaves_no_trace),
         cmocka_unit_test(bytes_and_memory_are_those_predicted),
+        cmocka_unit_test(quant_takes_algorithms_of_the_largest_entries_for_auto),
     };
     return cmocka_run_group_tests_name("rounding", tests, NULL, NULL);
 }
