@@ -154,6 +154,10 @@ const char *cfg_turned_off(const struct cfg *cfg, bool *for_all);
  * through; or NULL. */
 const char *cfg_misread_policy(const struct cfg *cfg);
 
+/* Returns true if PROGRAMS has a program of this file name served. patterns: names with * and ? as
+ * in fnmatch, separated by blanks, with ! before those that are excluded; "": all. */
+bool cfg_serves(const char *patterns, const char *name);
+
 /* Returns true for the name of a policy's line, `lock` or `allow_modes`, in letters of either
  * case. */
 bool cfg_is_policy(const char *name);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "config/config.h"
 #include "shim/cli/deps.h"
 #include "shim/cli/family.h"
 #include "shim/cli/imports.h"
@@ -238,6 +237,17 @@ static bool is_switched_off(struct check *c)
     return advice != NULL && verdict(c, advice, "%s", why);
 }
 
+/* A script of a shell, and python3 without a script, run programs of other names. */
+static bool is_left_out(struct check *c)
+{
+    char why[sizeof c->reason];
+    const bool others = c->script.python ? !c->script.source : c->script.is_one;
+    const char *advice =
+        c->library || others ? NULL : cli_left_out(base_name(c->asked), why, sizeof why);
+
+    return advice != NULL && verdict(c, advice, "%s", why);
+}
+
 static bool loads_mpi_at_run_time(struct check *c)
 {
     static const char from[] = "from Open MPI 4 or 5, or from the MPICH ABI family";
@@ -406,22 +416,6 @@ static bool has_runtime_that_must_be_first(struct check *c)
     return false;
 }
 
-/* Returns whether the options, as they are set here, have nonblocking calls taken over by
- * themselves: not only at MPI_THREAD_MULTIPLE behind an eligible blocking call. */
-static bool asks_for_nonblocking(void)
-{
-    struct cfg *cfg = cfg_load();
-    bool asks = false;
-
-    if (cfg != NULL) {
-        const struct cfg_options *o = cfg_options(cfg);
-        asks = o->progress == CFG_PROGRESS_AUTO ? cfg_is_lossy(o) && o->include[0] != '\0'
-                                                : o->progress != CFG_PROGRESS_OFF;
-    }
-    cfg_free(cfg);
-    return asks;
-}
-
 static void name_mpirun(const struct check *c, char command[PATH_MAX])
 {
     cli_mpirun_of(c->mpi != NOBODY ? c->deps.objects[c->mpi].path : "",
@@ -431,7 +425,7 @@ static void name_mpirun(const struct check *c, char command[PATH_MAX])
 /* No first exchange is ever made, whatever thread level the program asks for. */
 static bool only_posts(struct check *c)
 {
-    if (c->library || asks_for_nonblocking())
+    if (c->library || cli_asks_for_nonblocking())
         return false;
     for (size_t k = 0; k < LENGTH(reductions); k++)
         if (strncasecmp(reductions[k], "MPI_I", 5) != 0 &&
@@ -473,6 +467,7 @@ static rule *const rules[] = {
     lacks_libraries,
     defines_reduction_itself,
     is_switched_off,
+    is_left_out,
     loads_mpi_at_run_time,
     uses_no_mpi,
     has_other_mpi,

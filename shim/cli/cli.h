@@ -31,12 +31,27 @@ int cli_become_program(const char *verb, int argc, char **argv);
  * one belongs to it; the one beside it; or the name by which Debian has it. */
 void cli_mpirun_of(const char *library, const char *debian, char command[PATH_MAX]);
 
+/* shim/cli/options.c: the options as they are set here. */
+
+/* Writes the source of a value, "environment" or "locked by FILE:LINE", and returns it. */
+enum { CLI_SOURCE = PATH_MAX + 40 };
+struct cfg_row;
+const char *cli_source(const struct cfg_row *row, char text[CLI_SOURCE]);
+
 /* Returns NULL if jobs of this user are served. If the site or the user has switched the library
  * off, writes why and returns what to do. */
 const char *cli_switched_off(char *why, size_t size);
 
+/* Returns NULL if PROGRAMS has the program of this file name served, else writes why not and
+ * returns what to do. */
+const char *cli_left_out(const char *name, char *why, size_t size);
+
 /* Returns true if `run` lets torch.distributed run over MPI (TORCH). */
 bool cli_redirects_torch(void);
+
+/* Returns true if nonblocking calls are taken over by themselves: not only at MPI_THREAD_MULTIPLE
+ * behind an eligible blocking call. */
+bool cli_asks_for_nonblocking(void);
 
 /* Returns argv, or, if argv starts ranks by Open MPI, a copy that hands on LD_PRELOAD, PYTHONPATH
  * and all SPARSESHIM_ variables of the environment; NULL without memory. */

@@ -29,28 +29,20 @@ static void print_wrapped(const char *prefix, const char *text)
     putchar('\n');
 }
 
-static void print_source(const struct cfg_row *row)
-{
-    if (row->locked != NULL)
-        printf("locked by %s\n", row->locked);
-    else
-        printf("%s\n", cfg_source_name(row->source));
-}
-
 static void print_short(const struct cfg_row *row)
 {
-    printf("SPARSESHIM_%-14s %-20s ", row->name, row->value);
-    print_source(row);
+    char source[CLI_SOURCE];
+    printf("SPARSESHIM_%-14s %-20s %s\n", row->name, row->value, cli_source(row, source));
 }
 
 static void print_full(const struct cfg_row *row)
 {
+    char source[CLI_SOURCE];
     printf("SPARSESHIM_%s=%s\n", row->name, row->value);
     print_wrapped("    ", row->doc);
     printf("    Allowed: %s\n", row->allowed);
     printf("    Default: %s\n", row->standard[0] != '\0' ? row->standard : "(empty)");
-    printf("    Value from: ");
-    print_source(row);
+    printf("    Value from: %s\n", cli_source(row, source));
     if (row->shared)
         printf("    Must be equal on all ranks.\n");
     putchar('\n');
@@ -109,9 +101,12 @@ static void print_files(const struct cfg *cfg)
 {
     const char *path;
     const char *found;
+    char policy[2048];
     printf("\nFiles looked at, the later over the former and the environment over all:\n");
     for (size_t i = 0; (path = cfg_file(cfg, i, &found)) != NULL; i++)
         printf("  %s: %s\n", path, found);
+    cfg_policy(cfg, policy, sizeof policy);
+    printf("\nPolicy of the site, in %s: %s\n", cfg_file(cfg, 0, NULL), policy);
 }
 
 static const struct style {
@@ -131,42 +126,6 @@ static const struct style {
      false},
     {"-r", "", {".SS For users\n", ".SS For experts\n"}, print_roff, false},
 };
-
-const char *cli_switched_off(char *why, size_t size)
-{
-    struct cfg *cfg = cfg_load();
-    const char *site = "ask who looks after this cluster; `sparseshim info` lists the files";
-    const char *what = NULL, *advice = NULL, *where;
-    bool for_all = false;
-
-    if (cfg == NULL)
-        return NULL;
-    if ((where = cfg_misread_policy(cfg)) != NULL) {
-        what = "the site's policy cannot be understood: ";
-        advice = site;
-    } else if ((where = cfg_turned_off(cfg, &for_all)) != NULL) {
-        what = for_all ? "the site has switched this library off for all jobs: "
-                       : "no mode is allowed that does as little as MODE asks for: ";
-        advice = for_all ? site : "set SPARSESHIM_MODE to a mode that the file allows";
-    } else if (cfg_disabled() || cfg_options(cfg)->disable) {
-        what = "DISABLE is on";
-        where = "";
-        advice = "unset SPARSESHIM_DISABLE; `sparseshim info` says where it is set";
-    }
-    if (what != NULL)
-        snprintf(why, size, "%s%s", what, where);
-    cfg_free(cfg);
-    return advice;
-}
-
-bool cli_redirects_torch(void)
-{
-    struct cfg *cfg = cfg_load();
-    const bool redirects = cfg == NULL || cfg_options(cfg)->torch;
-
-    cfg_free(cfg);
-    return redirects;
-}
 
 int cli_info(int argc, char **argv)
 {

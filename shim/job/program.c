@@ -2,11 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "config/config.h"
 
 static const char *base_of(const char *path)
 {
@@ -65,20 +66,8 @@ void shim_program_name(char *name, size_t size)
 
 bool shim_program_is_served(const char *patterns)
 {
-    char name[NAME_MAX + 1], pattern[NAME_MAX + 1];
-    bool named = false, found = false;
+    char name[NAME_MAX + 1];
 
     shim_program_name(name, sizeof name);
-    for (const char *p = patterns + strspn(patterns, " \t"); *p; p += strspn(p, " \t")) {
-        size_t length = strcspn(p, " \t");
-        bool out = *p == '!';
-        snprintf(pattern, sizeof pattern, "%.*s", (int)(length - out), p + out);
-        bool matches = length <= NAME_MAX && fnmatch(pattern, name, 0) == 0;
-        if (out && matches)
-            return false;
-        named = named || !out;
-        found = found || (!out && matches);
-        p += length;
-    }
-    return found || !named;
+    return cfg_serves(patterns, name);
 }

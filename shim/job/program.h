@@ -8,8 +8,7 @@
 /* Writes the file name of the program, or of the script or module that Python runs. */
 void shim_program_name(char *name, size_t size);
 
-/* Returns true if PROGRAMS names the program. patterns: names with * and ? as in fnmatch, separated
- * by blanks, with ! before those that are excluded; "": all. */
+/* Returns true if PROGRAMS has the program served; patterns: its value. */
 bool shim_program_is_served(const char *patterns);
 
 #endif

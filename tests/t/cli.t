@@ -385,8 +385,27 @@ subtest 'check sees an ordinary MPI program' => sub {
 
 subtest 'check says that the user has switched the library off' => sub {
     local $ENV{SPARSESHIM_DISABLE} = 'on';
-    verdict('./app', 1, qr/not be seen because DISABLE is on/, 'DISABLE');
-    like($out, qr/^what to do: unset SPARSESHIM_DISABLE/m, 'and how to undo it');
+    verdict('./app', 1, qr/not be seen because DISABLE is on \(environment\)$/, 'DISABLE');
+    like($out, qr/^what to do: unset SPARSESHIM_DISABLE$/m, 'and how to undo it');
+    delete local $ENV{SPARSESHIM_DISABLE};
+    local $ENV{SPARSESHIM_CONFIG} = file('off.conf', "disable = on\n");
+    verdict('./app', 1, qr/not be seen because DISABLE is on \(file named by CONFIG\)$/, 'DISABLE in a file');
+    like($out, qr/^what to do: set SPARSESHIM_DISABLE=off, or change that file/m, 'and how to undo it there');
+};
+
+subtest 'check says that PROGRAMS leaves a program out' => sub {
+    file('left.py', "from mpi4py import MPI\nMPI.COMM_WORLD.Allreduce\n");
+    for my $case (['train*', './app', 'app'], ['!app', './app', 'app'], ['app', 'left.py', 'left.py']) {
+        my ($programs, $asked, $name) = @$case;
+        local $ENV{SPARSESHIM_PROGRAMS} = $programs;
+        verdict($asked, 1, qr/not be seen because PROGRAMS=\Q$programs\E \(environment\) leaves \Q$name\E out$/, "$programs, $asked");
+        like($out, qr/^what to do: add the name to PROGRAMS, or leave PROGRAMS empty$/m, 'and what to do');
+    }
+    local $ENV{SPARSESHIM_PROGRAMS} = 'ap* left.py';
+    verdict('./app', 0, qr/would be seen/, 'a program that is named');
+    verdict('left.py', 0, qr/would be seen/, 'a script that is named');
+    verdict('/usr/bin/python3', 0, qr/would be seen/, 'Python, whose script has the name');
+    verdict('./plugin.so', 0, qr/would be seen/, 'a library, whose program has the name');
 };
 
 subtest 'check names the mpirun of the MPI library' => sub {

@@ -43,6 +43,8 @@ grep -Eq "^SPARSESHIM_MODE +observe +locked by $CONF:3\$" "$WORK/out" &&
     grep -Eq "^SPARSESHIM_REPORT +off +locked by $CONF:3\$" "$WORK/out" &&
     grep -Eq '^SPARSESHIM_MIN_COUNT +1 +environment$' "$WORK/out"
 tap "$?" "sparseshim info: locked by FILE:LINE"
+grep -qxF "Policy of the site, in $CONF: lock = MODE SEED REPORT" "$WORK/out"
+tap "$?" "and the policy with its file"
 within 30 "$SITE/sparseshim" info -f
 grep -qxF "    Value from: locked by $CONF:3" "$WORK/out"
 tap "$?" "and with -f"
@@ -79,7 +81,8 @@ for set in MODE=exact MODE=observe DISABLE=off STRICT=on; do
     tap "$?" "allow_modes = none, $set: every call passes through, which is told once"
 done
 within 30 "$SITE/sparseshim" info
-[ "$STATUS" -eq 0 ] && grep -Eq "^SPARSESHIM_DISABLE +on +locked by $CONF:1\$" "$WORK/out"
+[ "$STATUS" -eq 0 ] && grep -Eq "^SPARSESHIM_DISABLE +on +locked by $CONF:1\$" "$WORK/out" &&
+    grep -qxF "Policy of the site, in $CONF: allow_modes = none" "$WORK/out"
 tap "$?" "sparseshim info says so"
 within 30 "$SITE/sparseshim" check "$PROGRAMS/fewcalls"
 [ "$STATUS" -eq 1 ] &&
