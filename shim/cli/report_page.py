@@ -12,6 +12,7 @@ from report_words import count, date, fewer, finite, in_bytes, plain, ratio, sec
 
 MOST_BARS, MOST_TENSORS, MOST_HOSTS = 32, 64, 8  # more would make the page unreadable
 TICKS = 4
+MISFIT = 2  # beyond this factor predicted and measured times do not agree
 # A colour has one meaning on the page. Grey is the MPI library, blue is sparseshim; light is inside a host.
 COLOURS = {  # name: on a light page, on a dark one
     "dense": ("#6f7883", "#98a2ae"), "dense-inside": ("#b9c0c8", "#5b646e"),
@@ -243,14 +244,16 @@ def total(reports, part, key):
 
 
 def faster(reports):
-    """How many times faster calls made sparse are than dense ones, by the model; None where it says nothing."""
-    dense = ours = 0
+    """How many times faster calls made sparse are than dense ones, by the model, and the time that it predicts for what
+    ran over the measured one; None where it says nothing."""
+    dense = ran = ours = 0
     for lane in (lane for r in reports for lane in r.rows("lanes")):
-        each = ratio(lane["predicted_seconds_sum"].get("dense"), lane["planned"])
-        if merge.sparse_calls(lane) and positive(each):
-            dense += merge.sparse_calls(lane) * each
+        each, sparse = ratio(lane["predicted_seconds_sum"].get("dense"), lane["planned"]), merge.sparse_calls(lane)
+        if sparse and positive(each):
+            dense += sparse * each
+            ran += sparse * (predicted(lane) or 0)
             ours += sum(lane[f"seconds_{phase}"] or 0 for phase in c.PHASES if phase != "native")
-    return ratio(dense, ours)
+    return ratio(dense, ours), ratio(ran, ours)
 
 
 def bytes_words(reports):
@@ -270,8 +273,10 @@ def verdict(reports):
     if not total(reports, "calls", "sparse"):
         advice = reports[0].data["summary"].get("try")
         return "No call was made sparse: everything went through the MPI library." + (f" Next: {advice}." if advice else "")
-    gain, words = faster(reports), fewer(dense, sent)
+    (gain, fit), words = faster(reports), fewer(dense, sent)
     words = f"{words[0].upper()}{words[1:]}{'' if words.startswith('nothing') else ' bytes'}{where}."
+    if finite(gain) and not 1 / MISFIT <= (fit or 0) <= MISFIT:
+        return f"{words} The model does not describe this run; `sparseshim report A B` compares it with a dense one."
     if not finite(gain) or abs(gain - 1) < 0.05:
         return words
     speed = f"{three(gain)} times faster" if gain > 1 else f"{three(1 / gain)} times slower"

@@ -343,6 +343,24 @@ subtest 'a page of HTML stands by itself' => sub {
     like +(report('lossy --html'))[2], qr/--html stands before the files: sparseshim report --html FILE/, 'an option behind a file';
 };
 
+subtest 'a page says how much faster a job is by the model only where the model describes the job' => sub {
+    for my $case ([0.1, qr/times slower than dense ones, by the model/], [10, qr/The model does not describe this run;/],
+                  [undef, qr/The model does not describe this run;/], [2.5, qr/The model does not describe this run;/]) {
+        my ($each, $words) = @$case;  # seconds predicted for a call of what ran, which took 0.1 s; dense 0.05 s
+        my $odd = json(slurp($files{lossy}[0]));
+        for my $lane (@{$odd->{lanes}}) {
+            my $sparse = sum(values %{$lane->{sparse}}) or next;
+            $lane->{predicted_seconds_sum} = {map({ ($_ => defined $each ? $each * $lane->{planned} : undef) } keys %{$lane->{sparse}}),
+                                              dense => 0.05 * $lane->{planned}};
+            $lane->{"seconds_$_"} = 0 for qw(scan vote merge coding);
+            $lane->{seconds_exchange} = 0.1 * $sparse;
+        }
+        spurt("$dir/odd.json", encode_json($odd));
+        my ($verdict) = (report('--html odd.json'))[1] =~ /<p class=verdict>(.*?)<\/p>/;
+        like $verdict, $words, (defined $each ? $each : 'nothing') . ' s predicted and 0.1 s measured';
+    }
+};
+
 subtest 'the legend has every key' => sub {
     my (%told, $group);
     for (split /\n/, (report('--legend'))[1]) {
