@@ -44,6 +44,18 @@ static enum ss_algorithm least_of(const double *sums, uint64_t calls, double *se
     return best;
 }
 
+/* Returns true if a call is shorter than dense ones both as measured and as predicted. The network's
+ * noise is in the measured time, that of the calibration in both predictions. */
+static bool gains(const struct ss_report_advice *a, double predicted)
+{
+    return predicted <= worth_it * a->native && !(predicted > worth_it * a->dense);
+}
+
+static bool may_gain(const struct ss_report_advice *a, double predicted)
+{
+    return predicted <= worth_it * a->native || predicted <= worth_it * a->dense;
+}
+
 struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
 {
     struct ss_report_advice a = {.native = mean_of(lane->times.native, ss_lane_passed(lane)),
@@ -59,9 +71,11 @@ struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
     a.quant_inside = mean_of(lane->quant_inside, lane->topk_samples);
     a.misfit = a.dense > MISFIT * a.native || a.native > MISFIT * a.dense;
     a.against = a.misfit && a.dense < a.native ? a.dense : a.native;
-    a.gain = a.predicted <= worth_it * a.against;
-    a.force = a.dense <= a.predicted;
-    a.topk_gain = a.topk_predicted <= worth_it * a.against;
-    a.quant_gain = a.quant_predicted <= worth_it * a.against;
+    a.gain = gains(&a, a.predicted);
+    a.topk_gain = gains(&a, a.topk_predicted);
+    a.quant_gain = gains(&a, a.quant_predicted);
+    a.unclear = !a.misfit && !a.gain && !a.topk_gain && !a.quant_gain &&
+                (may_gain(&a, a.predicted) || may_gain(&a, a.topk_predicted) ||
+                 may_gain(&a, a.quant_predicted));
     return a;
 }

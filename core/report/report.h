@@ -131,8 +131,8 @@ struct ss_report_advice {
      * network needs if ranks wait for each other, which they do in any mode. */
     bool misfit;
     double against; /* seconds that a mode can save from: the less of both then, else native */
-    bool gain;      /* predicted is at most 0.9 times `against` */
-    bool force;     /* the plan would choose dense: ALGORITHM must name it */
+    bool gain;      /* predicted is at most 0.9 times the less of both */
+    bool unclear;   /* no mode gains, but one would against the greater of both; no misfit */
     /* Advice for MODE=topk and MODE=quant, which are lossy. */
     enum ss_algorithm topk;
     double topk_predicted;

@@ -319,7 +319,7 @@ static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
     ss_json_flag(j, "misfit", a.misfit);
     ss_json_real(j, "against", a.against);
     ss_json_flag(j, "gain", a.gain);
-    ss_json_flag(j, "force", a.force);
+    ss_json_flag(j, "unclear", a.unclear);
     ss_json_text(j, "topk", a.topk == SS_AUTO ? NULL : algorithm_name((int)a.topk));
     ss_json_real(j, "topk_predicted", a.topk_predicted);
     ss_json_real(j, "topk_bytes", a.topk_bytes);

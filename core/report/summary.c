@@ -414,7 +414,7 @@ void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
     say_merged(summary, &stats->merged);
     say_time(summary, stats);
     if (job->observe)
-        ss_summary_observed(summary, stats, job);
+        ss_summary_observed(summary, stats);
     else if (job->exact)
         say_dense(summary, stats);
     for (size_t i = 0; i < job->note_count && summary->n + 1 < SS_SUMMARY_LINES; i++)

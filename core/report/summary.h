@@ -12,7 +12,6 @@ void ss_summary_say(struct ss_summary *s, const char *key, const char *label, co
 void ss_summary_lane(const struct ss_lane_record *r, char *text, size_t size);
 
 /* Adds the lines of MODE=observe: what each mode would gain, and what to do next. */
-void ss_summary_observed(struct ss_summary *s, const struct ss_stats *stats,
-                         const struct ss_report_job *job);
+void ss_summary_observed(struct ss_summary *s, const struct ss_stats *stats);
 
 #endif

@@ -1,7 +1,6 @@
 /* The lines that a job in MODE=observe prints at its end. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/report/summary.h"
 #include "core/report/words.h"
@@ -23,8 +22,7 @@ struct outlook {
     uint64_t planned, dense, dense_bytes, dense_inside;
     const struct ss_lane_record *largest;
     struct prospect exact, quant, topk;
-    enum ss_algorithm forced; /* saves most where the plan would choose dense */
-    double forced_saves;      /* seconds */
+    bool unclear; /* a lane would gain if dense calls took the greater time */
 };
 
 /* Adds the calls of a lane: `seconds`, `bytes` and `inside` are those of one call in the mode, if
@@ -58,18 +56,15 @@ static void look_at_lane(struct outlook *o, const struct ss_lane_record *r)
     o->dense += r->density_sum >= 0.5 * (double)r->scans && r->scans > 0;
     o->predicted += a.misfit ? calls * a.dense : 0;
     o->misfit += a.misfit ? r->times.native : 0;
-    add_prospect(&o->exact, r, a.gain && !a.force, exact, a.against);
+    add_prospect(&o->exact, r, a.gain, exact, a.against);
     add_prospect(&o->quant, r, a.quant_gain, quant, a.against);
     add_prospect(&o->topk, r, a.topk_gain, topk, a.against);
-    if (a.gain && a.force && calls * (a.against - a.predicted) > o->forced_saves) {
-        o->forced = a.best;
-        o->forced_saves = calls * (a.against - a.predicted);
-    }
+    o->unclear = o->unclear || a.unclear;
 }
 
 static struct outlook look_out(const struct ss_stats *stats)
 {
-    struct outlook o = {.forced = SS_AUTO, .largest = stats->lanes};
+    struct outlook o = {.largest = stats->lanes};
 
     for (const struct ss_lane_record *r = stats->lanes; r; r = r->next)
         look_at_lane(&o, r);
@@ -133,27 +128,12 @@ static void say_network(struct ss_summary *s, const struct outlook *o)
             SS_SECONDS(o->predicted), SS_SECONDS(o->misfit));
 }
 
-/* Writes how this job is started, and the name of the file that learn writes for it. */
-static void name_command(const struct ss_report_job *job, char *command, char *file, size_t size)
-{
-    const char *program = job->program ? job->program : "PROGRAM";
-    const char *suffix = strrchr(program, '.');
-    const bool python = suffix && strcmp(suffix, ".py") == 0;
-    const int stem = python ? (int)(suffix - program) : (int)strlen(program);
-
-    snprintf(command, size, "%s%.80s", python ? "python3 " : "./", program);
-    snprintf(file, size, "%.*s.conf", stem < 80 ? stem : 80, program);
-}
-
-static void say_next(struct ss_summary *s, const struct ss_stats *stats,
-                     const struct ss_report_job *job, const struct outlook *o)
+/* Tells what to add to the user's own command, whose launcher and arguments are not known here. */
+static void say_next(struct ss_summary *s, const struct ss_stats *stats, const struct outlook *o)
 {
     const double share = ss_report_share(stats);
     const double lossy = o->quant.saved > o->topk.saved ? o->quant.saved : o->topk.saved;
-    const int ranks = job->ranks > 0 ? job->ranks : 2;
-    char command[120], file[120];
 
-    name_command(job, command, file, sizeof command);
     if (o->planned == 0)
         ss_summary_say(s, "try", "next",
                        "no advice: no call was looked at; \"passed\" above and the notes say why");
@@ -165,22 +145,19 @@ static void say_next(struct ss_summary *s, const struct ss_stats *stats,
             SS_SHARE(share));
     else if (o->exact.gains > 0 && o->exact.saved >= 0.9 * lossy)
         ss_summary_say(s, "try", "next",
-                       "mpirun -n %d sparseshim run %s (mode exact, the same results)", ranks,
-                       command);
+                       "run this job with MODE=exact in place of observe (the same results)");
     else if (lossy > 0)
         ss_summary_say(
             s, "try", "next",
-            "if these sums are gradients: sparseshim learn%s -- mpirun -n %d %s, and then "
-            "SPARSESHIM_CONFIG=./%s mpirun -n %d sparseshim run %s%s",
+            "if these sums are gradients: run this job's command behind `sparseshim learn%s --`, "
+            "without MODE; then set SPARSESHIM_CONFIG to the file that it writes%s",
             o->topk.saved * 0.9 > o->quant.saved && o->quant.gains == 0 ? " --density=0.01" : "",
-            ranks, command, file, ranks, command,
-            o->exact.gains > 0 ? "; if not, mode exact alone" : "");
-    else if (o->forced != SS_AUTO)
+            o->exact.gains > 0 ? "; if not, MODE=exact alone" : "");
+    else if (o->unclear)
         ss_summary_say(
             s, "try", "next",
-            "SPARSESHIM_ALGORITHM=%s may save up to %s, but mode exact would not choose it by "
-            "itself: try it, and compare by `sparseshim report A B`",
-            ss_algorithm_name(o->forced), SS_SECONDS(o->forced_saves));
+            "no clear gain: measured and predicted time of dense calls differ by more than a mode "
+            "would save; compare two runs by `sparseshim report A B`");
     else
         ss_summary_say(
             s, "try", "next",
@@ -188,8 +165,7 @@ static void say_next(struct ss_summary *s, const struct ss_stats *stats,
             "shorter or more");
 }
 
-void ss_summary_observed(struct ss_summary *s, const struct ss_stats *stats,
-                         const struct ss_report_job *job)
+void ss_summary_observed(struct ss_summary *s, const struct ss_stats *stats)
 {
     const struct outlook o = look_out(stats);
 
@@ -200,5 +176,5 @@ void ss_summary_observed(struct ss_summary *s, const struct ss_stats *stats,
         say_prospect(s, "try_topk", "top-k", "lossy, for gradients", &o.topk, &o, stats);
         say_network(s, &o);
     }
-    say_next(s, stats, job, &o);
+    say_next(s, stats, &o);
 }

@@ -211,8 +211,8 @@ native | | seconds | | time of a call of the MPI library, measured
 dense | | seconds | | time of a call of the MPI library, predicted
 misfit | | flag | | `native` and `dense` differ by more than 2 times: longer, since ranks wait for each other; shorter, since the model is off
 against | | seconds | | the time that a mode can shorten: native, or dense if that is less than half of it
-gain | | flag | | the best takes 0.9 times as long as `against`, or less
-force | | flag | | the plan would choose dense: ALGORITHM must name the best
+gain | | flag | | the best takes 0.9 times as long as the less of `native` and `dense`, or less
+unclear | | flag | | no mode gains, but one would against the greater of `native` and `dense`, and these differ by 2 times at most
 topk | | text | | MODE=topk, which is lossy: algorithm of the least predicted time
 topk_predicted | | seconds | | this time, of a call
 topk_bytes | | bytes | | bytes that this rank would send in a call

@@ -83,7 +83,7 @@ def why(lane, a):
         return "no call was looked at"
     text = f"density {share(lane_density(lane))}"
     if not a["gain"]:
-        text = f"nothing to gain: {text}"
+        text = f"{'no clear gain' if a['unclear'] else 'nothing to gain'}: {text}"
     if a["best"]:
         against = "instead of" if a["gain"] else "against"
         text += f", {a['best']} {seconds(a['predicted'])} {against} {seconds(a['against'])} per call"
@@ -100,9 +100,7 @@ def advice_rows(report):
     rows = []
     for lane in advised(report):
         a = lane["advice"]
-        force = f" SPARSESHIM_ALGORITHM={a['best']}" if a["force"] else ""
-        rows.append({"_lane": lane["lane"], "_why": why(lane, a),
-                     "_try": f"SPARSESHIM_MODE=exact{force}" if a["gain"] else "-"})
+        rows.append({"_lane": lane["lane"], "_why": why(lane, a), "_try": "SPARSESHIM_MODE=exact" if a["gain"] else "-"})
     return rows
 
 

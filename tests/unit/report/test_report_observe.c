@@ -19,14 +19,14 @@ static void observe_says_what_to_try_and_what_not(void **state)
                            "and ");
     assert_contains(&text, "  quant    lossy, for gradients: no call signature would gain 10 % or "
                            "more\n");
-    assert_contains(&text, "  next     mpirun -n 4 sparseshim run ./langid (mode exact, the same "
+    assert_contains(&text, "  next     run this job with MODE=exact in place of observe (the same "
                            "results)\n");
     assert_contains(&text, "mode observe changes nothing");
     free(text.text);
     ss_stats_free(&stats);
 }
 
-static void advice_asks_for_ten_per_cent_and_forces_only_past_the_plan(void **state)
+static void advice_asks_for_ten_per_cent_of_the_least_time_of_dense_calls(void **state)
 {
     struct ss_lane_record lane = {.calls = 25, .scans = 20, .planned = 10};
     struct ss_report_advice advice = ss_report_advise(&lane);
@@ -46,12 +46,12 @@ static void advice_asks_for_ten_per_cent_and_forces_only_past_the_plan(void **st
     lane.predicted_seconds[SS_RING] = 8.9;
     advice = ss_report_advise(&lane);
     assert_true(advice.gain);
-    assert_false(advice.force);
+    assert_false(advice.unclear);
 
     lane.predicted_seconds[SS_DENSE] = 8;
     advice = ss_report_advise(&lane);
-    assert_true(advice.gain);
-    assert_true(advice.force);
+    assert_false(advice.gain);
+    assert_true(advice.unclear);
 
     lane.predicted_seconds[SS_RING] = INFINITY; /* it could not have run in one of the calls */
     advice = ss_report_advise(&lane);
@@ -103,7 +103,7 @@ static void nothing_seen_is_not_called_nothing_to_gain(void **state)
 }
 
 /* A lane of gradients and one that nothing was sampled of. */
-static void observe_says_what_lossy_modes_would_send_and_the_next_command(void **state)
+static void observe_says_what_lossy_modes_would_send_and_what_to_do_next(void **state)
 {
     struct ss_report_job job = sample_job();
     struct ss_lane_record *lane;
@@ -126,7 +126,7 @@ static void observe_says_what_lossy_modes_would_send_and_the_next_command(void *
     text = as_text(&stats, &job);
     assert_contains(&text, "  top-k    lossy, for gradients: 4.01 s instead of 120 s in these "
                            "calls, and ");
-    assert_contains(&text, " (mode exact, the same results)\n");
+    assert_contains(&text, "run this job with MODE=exact in place of observe (the same results)\n");
     free(text.text);
     /* Where nothing is zero, exact mode gains nothing. */
     for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
@@ -139,16 +139,13 @@ static void observe_says_what_lossy_modes_would_send_and_the_next_command(void *
     assert_contains(&text, "  exact    the same results: no call signature would gain");
     assert_contains(&text, "  quant    lossy, for gradients: 20.0 s instead of 120 s in these "
                            "calls, and ");
-    assert_contains(&text, "  next     if these sums are gradients: sparseshim learn -- mpirun -n "
-                           "4 ./langid, and then SPARSESHIM_CONFIG=./langid.conf mpirun -n 4 "
-                           "sparseshim run ./langid\n");
+    assert_contains(&text, "  next     if these sums are gradients: run this job's command behind "
+                           "`sparseshim learn --`, without MODE; then set SPARSESHIM_CONFIG to the "
+                           "file that it writes\n");
     free(text.text);
-    job.program = "train.py";
     lane->predicted_seconds[SS_DENSE] = (double)lane->planned * 0.03; /* it took 0.12 */
     text = as_text(&stats, &job);
     assert_contains(&text, "  delay    120 s were spent in calls for which the network needs ");
-    assert_contains(&text, "mpirun -n 4 python3 train.py, and then SPARSESHIM_CONFIG=./train.conf "
-                           "mpirun -n 4 sparseshim run python3 train.py\n");
     free(text.text);
     job.observe = false;
     text = as_text(&stats, &job);
@@ -177,12 +174,12 @@ static void the_share_of_the_job_is_told_only_where_all_of_it_was_timed(void **s
     ss_stats_free(&stats);
 }
 
-static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
+/* Dense calls take from 6 to 10 s by runs of one job; the advice never turns round. */
+static void gains_within_the_noise_of_dense_calls_are_called_unclear(void **state)
 {
     struct ss_report_job job = sample_job();
     struct ss_lane_record *lane;
     struct ss_stats stats;
-    struct page text;
 
     (void)state;
     ss_stats_init(&stats, 0);
@@ -190,11 +187,33 @@ static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
     job.observe = true;
     lane = ss_stats_lane(&stats, SS_KIND_ALLREDUCE, "", 8, 1 << 20, SS_F32, SS_SUM);
     lane->calls = lane->scans = lane->planned = lane->passed[SS_WHY_OBSERVE] = 10;
-    lane->times.native = 10;
     lane->predicted_seconds[SS_RING] = 7;
-    lane->predicted_seconds[SS_DENSE] = 6;
+    for (int turn = 0; turn < 2; turn++) {
+        lane->times.native = turn ? 6 : 10;
+        lane->predicted_seconds[SS_DENSE] = turn ? 10 : 6;
+        struct page text = as_text(&stats, &job);
+        assert_contains(&text, "  exact    the same results: no call signature would gain");
+        assert_contains(&text, "  next     no clear gain: measured and predicted time of dense "
+                               "calls differ by more than a mode would save; compare two runs ");
+        free(text.text);
+    }
+    ss_stats_free(&stats);
+}
+
+/* A command with launcher, arguments and options of its own is not known here. */
+static void observe_proposes_no_command_that_lacks_arguments_of_the_job(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    fill_observed(&stats);
+    job.observe = true;
     text = as_text(&stats, &job);
-    assert_contains(&text, "  next     SPARSESHIM_ALGORITHM=ring may save up to 3.00 s");
+    assert_contains(&text, "  next     ");
+    assert_lacks(&text, "mpirun");
+    assert_lacks(&text, "./langid");
     free(text.text);
     ss_stats_free(&stats);
 }
@@ -229,13 +248,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(observe_says_what_to_try_and_what_not),
-        cmocka_unit_test(advice_asks_for_ten_per_cent_and_forces_only_past_the_plan),
+        cmocka_unit_test(advice_asks_for_ten_per_cent_of_the_least_time_of_dense_calls),
         cmocka_unit_test(what_ranks_wait_for_each_other_is_not_called_a_gain),
         cmocka_unit_test(nothing_seen_is_not_called_nothing_to_gain),
-        cmocka_unit_test(observe_says_what_lossy_modes_would_send_and_the_next_command),
+        cmocka_unit_test(observe_says_what_lossy_modes_would_send_and_what_to_do_next),
         cmocka_unit_test(the_share_of_the_job_is_told_only_where_all_of_it_was_timed),
         cmocka_unit_test(exact_mode_names_the_next_step_only_where_dense_was_faster),
-        cmocka_unit_test(a_forced_algorithm_is_named_in_the_settings_to_try),
+        cmocka_unit_test(gains_within_the_noise_of_dense_calls_are_called_unclear),
+        cmocka_unit_test(observe_proposes_no_command_that_lacks_arguments_of_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
