@@ -15,6 +15,8 @@ Each combination of the lists is a run of its own and prints one line. In a run,
 with and without the library alternate. Times are seconds of the slowest rank, medians over the
 blocks; faster is the time without the library over the time with it, q1 and q3 are its quartiles.
 Bytes are those that rank 0 sends in a call, the vote of the ranks included; - if they are not known.
+Column mode is the one that the site allows, ran the algorithm of most calls. A line behind # names
+the MPI library and the hosts.
 Rank 0 must see the current directory.
 Exit status: 0; 2 usage; 3 a run failed (its output is printed, and the other runs go on); 127 the
 launcher is not there.
@@ -38,7 +40,7 @@ COMMAND = (HERE / "@COMMAND@").resolve()
 CALLS, WARM = 3, 40
 COLUMNS = (("ranks", 5), ("count", 10), ("type", 6), ("mode", 5), ("density", 8), ("algorithm", 18), ("value_type", 10),
            ("seconds_dense", 13), ("seconds", 11), ("faster", 8), ("q1", 8), ("q3", 8), ("bytes_dense", 11),
-           ("bytes_sent", 11), ("of_result", 9), ("difference", 10))
+           ("bytes_sent", 11), ("of_result", 9), ("difference", 10), ("ran", 18))
 
 
 class Usage(Exception):
@@ -138,19 +140,25 @@ def program():
     sys.exit("sparseshim bench: bench_allreduce is not there: make bench builds it, make install installs it")
 
 
-def bytes_of(folder, count):
-    """Returns the bytes of a dense and of a sparse call of rank 0, from its report; None if not known."""
-    for path in folder.glob("sparseshim-*.json"):
-        report = json.loads(path.read_text())
-        if report["job"]["rank"] != 0:
-            continue
-        for lane in report["lanes"]:
-            if lane["count"] == count and lane["calls"] > 0:
-                dense = lane["bytes_dense"] / lane["calls"]
-                sparse = sum(lane["sparse"].values())
-                sent = (lane["bytes_sent"] - dense * (lane["calls"] - sparse)) / sparse if sparse else dense
-                return dense, sent
-    return None, None
+def see(reports, count):
+    """Returns of rank 0, from its report: the bytes of a dense and of a sparse call, and the algorithm of most calls;
+    None where they are not known."""
+    for lane in (lane for r in reports if r["job"]["rank"] == 0 for lane in r["lanes"]):
+        if lane["count"] == count and lane["calls"] > 0:
+            dense, sparse = lane["bytes_dense"] / lane["calls"], sum(lane["sparse"].values())
+            sent = (lane["bytes_sent"] - dense * (lane["calls"] - sparse)) / sparse if sparse else dense
+            ran = {**lane["sparse"], "dense": lane["calls"] - sparse}
+            return dense, sent, max(ran, key=ran.get)
+    return None, None, None
+
+
+def where(reports):
+    """Returns the line about MPI library and hosts, empty without a report."""
+    jobs = [r["job"] for r in reports]
+    hosts = sorted({job["hostname"] for job in jobs})
+    more = ", and hosts that do not see this directory" if jobs and len(jobs) < jobs[0]["ranks"] else ""
+    library = " ".join(jobs[0]["mpi_library"].splitlines()[0].split()) if jobs else ""
+    return f"# {library}; {len(hosts)} host{'s' if len(hosts) > 1 else ''}: {', '.join(hosts)}{more}" if jobs else ""
 
 
 def launch(words):
@@ -165,7 +173,7 @@ def launch(words):
 
 
 def measure(own, cell, settings, launcher):
-    """Runs one combination and returns the values of its line, None where the run failed."""
+    """Runs one combination and returns the values of its line, and where it ran; None where the run failed."""
     count, density, algorithm, value_type = cell
     lossy = own["mode"] != "exact"
     with tempfile.TemporaryDirectory(prefix="sparseshim-bench-", dir=".") as name:
@@ -185,9 +193,11 @@ def measure(own, cell, settings, launcher):
             print(f"sparseshim bench: {program()} ran as a job of one rank, which has nothing to sum: start 2 ranks or"
                   " more, by the mpirun of the MPI library that it was built with", file=sys.stderr)
             return None
-        sent = [f"{number:.0f}" if number is not None else "-" for number in bytes_of(folder, count)]
-        return (ranks, count, own["type"], own["mode"], density, algorithm, value_type, dense, ours, faster, q1, q3, *sent,
-                result, "-" if lossy else difference)
+        reports = [json.loads(path.read_text()) for path in folder.glob("sparseshim-*.json")]
+        *sent, ran = see(reports, count)
+        sent = [f"{number:.0f}" if number is not None else "-" for number in sent]
+        return (ranks, count, own["type"], own["allowed"], density, algorithm, value_type, dense, ours, faster, q1, q3, *sent,
+                result, "-" if lossy else difference, ran or "-"), where(reports)
 
 
 def line(values):
@@ -202,19 +212,34 @@ def main(words):
     if own["mode"] == "exact":
         check_exact(own)
     cells = list(itertools.product(own["count"], own["density"], own["algorithm"], own["value-type"]))
-    for cell in cells:  # the library's own words about values that it does not admit
-        tried = subprocess.run([*run_words(own, cell, settings, "."), "-n", "true"], stdout=subprocess.DEVNULL, check=False)
-        if tried.returncode != 0:
+    own["allowed"], said = own["mode"], ""
+    for cell in cells:  # the library's own words about values that it does not admit, and about the site's policy
+        tried = subprocess.run([*run_words(own, cell, settings, "."), "--debug=none", str(COMMAND), "info"], text=True, check=False,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if tried.stderr not in said:
+            said += tried.stderr
+            sys.stderr.write(tried.stderr)
+        if tried.returncode not in (0, 1):  # 1: of a policy that is not understood
             return 2
+        own["allowed"] = re.search(r"^SPARSESHIM_MODE +(\S+)", tried.stdout, re.M)[1]
+    off = re.search(r"^SPARSESHIM_DISABLE +on +(.*)$", tried.stdout, re.M)
+    if off or tried.returncode:
+        own["allowed"] = "-"
+        print("sparseshim bench: the site allows no mode here, so that both times are of the MPI library alone"
+              + (f" ({off[1]})" if off else ""), file=sys.stderr)
     program()
     line([name for name, _ in COLUMNS])
-    status = 0
+    status, told = 0, ""
     for cell in cells:
-        values = measure(own, cell, settings, launcher)
-        if values is None:
+        measured = measure(own, cell, settings, launcher)
+        if measured is None:
             status = 3
-        else:
-            line(values)
+            continue
+        values, place = measured
+        if place != told:
+            print(place, flush=True)
+            told = place
+        line(values)
     return status
 
 

@@ -5,6 +5,7 @@ set -u
 . tests/t/lib.sh
 unset SPARSESHIM_MIN_COUNT
 CLI=$BUILD/sparseshim
+CHOICES=$(algorithms EXACT && echo dense)
 mkdir "$WORK/here" && cd "$WORK/here" || exit 1
 
 # measured OPTION...: two ranks.
@@ -14,7 +15,7 @@ measured() {
 
 # column NAME: of what was printed, values joined by blanks.
 column() {
-    awk -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i; next } { printf "%s%s", s, $c; s = " " }' "$WORK/out"
+    awk -v name="$1" '/^#/ { next } NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i; next } { printf "%s%s", s, $c; s = " " }' "$WORK/out"
 }
 
 measured --count 64Ki,20000 --density 0.01,5% --algorithm split_allgather,ring
@@ -22,10 +23,17 @@ measured --count 64Ki,20000 --density 0.01,5% --algorithm split_allgather,ring
     [ "$(column density)" = "0.01 0.01 0.05 0.05 0.01 0.01 0.05 0.05" ] &&
     [ "$(column algorithm)" = "split_allgather ring split_allgather ring split_allgather ring split_allgather ring" ]
 tap "$?" "exact: all combinations, once each"
-awk 'NR > 1 { n++; if (NF != 16 || $1 != 2 || $8 <= 0 || $9 <= 0 || $11 > $10 || $12 < $10 || $16 > 1e-6) bad = 1 } END { exit bad || n != 8 }' "$WORK/out"
+awk '/^#/ { next } NR > 1 { n++; if (NF != 17 || $1 != 2 || $8 <= 0 || $9 <= 0 || $11 > $10 || $12 < $10 || $16 > 1e-6) bad = 1 } END { exit bad || n != 8 }' "$WORK/out"
 tap "$?" "times are there, quartiles enclose the median, the sums are those of the MPI library"
-awk 'NR > 1 { d = $5; want = 4 * $2; if ($13 != want || $14 > 12 * d * $2 + 3000 || $14 < d * $2 || $15 < d || $15 > 2 * d * 1.1) bad = 1 } END { exit bad }' "$WORK/out"
+awk '/^#/ { next } NR > 1 { d = $5; want = 4 * $2; if ($13 != want || $14 > 12 * d * $2 + 3000 || $14 < d * $2 || $15 < d || $15 > 2 * d * 1.1) bad = 1 } END { exit bad }' "$WORK/out"
 tap "$?" "bytes: dense 2 (P-1)/P 4N, sparse some bytes an entry; density of the result"
+[ "$(grep -c '^#' "$WORK/out")" -eq 1 ] && grep -qx "# MPI.* Version: [^;]*; 1 host: $(hostname)" "$WORK/out" &&
+    [ "$(column ran)" = "$(column algorithm)" ]
+tap "$?" "a line names the MPI library and the hosts, a column the algorithm that ran"
+
+measured --count 64Ki --density 0.01 --algorithm auto
+[ "$STATUS" -eq 0 ] && grep -qx -- "$(column ran)" <<<"$CHOICES"
+tap "$?" "auto: the column names what auto has chosen ($(column ran))"
 
 measured --mode topk --count 50000 --density 1%,4/512 --algorithm auto,oktopk --value-type=same,bf16
 [ "$STATUS" -eq 0 ] && [ "$(column value_type)" = "same bf16 same bf16 same bf16 same bf16" ] &&

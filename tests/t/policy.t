@@ -11,8 +11,8 @@ site() {
     cp -a "$BUILD/obj" "$BUILD/libsparseshim_core.a" "$BUILD/cli-libs" "$1"
     rm -f "$1/obj/config/where.o"
     within 200 make --no-print-directory BUILD="$1" NVCC= SYSCONFDIR="$1/etc" \
-        "$1/libsparseshim.so" "$1/sparseshim" "$1"/libexec/{sparseshim-learn,learn_judge.py,learn_records.py}
-    [ "$STATUS" -eq 0 ]
+        "$1/libsparseshim.so" "$1/sparseshim" "$1"/libexec/{sparseshim-learn,learn_judge.py,learn_records.py,sparseshim-bench}
+    [ "$STATUS" -eq 0 ] && cp "$BUILD/tests/bench/bench_allreduce" "$1/libexec"
 }
 
 # said NUMBER TEXT: so many lines of the last job hold the text.
@@ -91,6 +91,19 @@ tap "$?" "and sparseshim check"
 within 30 env -u SPARSESHIM_MODE "$SITE/sparseshim" learn --steps=9 -- touch "$WORK/ran"
 [ "$STATUS" -eq 126 ] && said 1 "which the site does not allow: locked by $CONF:1" && [ ! -e "$WORK/ran" ]
 tap "$?" "sparseshim learn as well"
+# benched OPTION...: a small measurement.
+benched() {
+    within 60 env -u SPARSESHIM_REPORT -u SPARSESHIM_REPORT_DIR "$SITE/sparseshim" bench --blocks 1 --count 5000 "$@" -- "$MPIRUN" -n 2
+}
+benched --algorithm auto,ring
+[ "$STATUS" -eq 0 ] && said 1 "sparseshim bench: the site allows no mode here, so that both times are of the MPI library alone (locked by $CONF:1)" &&
+    [ "$(grep -c ' 5000 ' "$WORK/out")" -eq 2 ]
+tap "$?" "sparseshim bench says once that the site allows no mode, and what it has measured"
+printf 'allow_modes = observe exact\n' >"$CONF"
+benched --mode topk
+[ "$STATUS" -eq 0 ] && said 1 "SPARSESHIM_MODE=topk (environment) is not in allow_modes = observe exact ($CONF:1); exact stands" &&
+    grep -Eq '^ +2 +5000 +float +exact ' "$WORK/out"
+tap "$?" "and that a lossy mode is not allowed, and that it has measured exact"
 
 printf 'lock = DISABLE\n' >"$CONF"
 SPARSESHIM_DISABLE=1 preloaded 2 fewcalls 4
