@@ -44,8 +44,8 @@ static enum ss_algorithm least_of(const double *sums, uint64_t calls, double *se
     return best;
 }
 
-/* Returns true if a call is shorter than dense ones both as measured and as predicted. The network's
- * noise is in the measured time, that of the calibration in both predictions. */
+/* Returns true if a call is shorter than dense ones both as measured and as predicted. The
+ * network's noise is in the measured time, that of the calibration in both predictions. */
 static bool gains(const struct ss_report_advice *a, double predicted)
 {
     return predicted <= worth_it * a->native && !(predicted > worth_it * a->dense);

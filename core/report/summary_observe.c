@@ -8,6 +8,9 @@
 /* A job whose sums take a smaller share of its time has nothing to gain. */
 #define LITTLE 0.02
 
+/* A mode that saves a smaller share of the time of these calls has no clear gain. */
+#define CLEAR 0.1
+
 /* The prediction of a mode for all calls that were passed on. */
 struct prospect {
     double saved;                   /* seconds */
@@ -22,7 +25,7 @@ struct outlook {
     uint64_t planned, dense, dense_bytes, dense_inside;
     const struct ss_lane_record *largest;
     struct prospect exact, quant, topk;
-    bool unclear; /* a lane would gain if dense calls took the greater time */
+    bool unclear; /* ss_report_advice.unclear of a lane */
 };
 
 /* Adds the calls of a lane: `seconds`, `bytes` and `inside` are those of one call in the mode, if
@@ -133,6 +136,7 @@ static void say_next(struct ss_summary *s, const struct ss_stats *stats, const s
 {
     const double share = ss_report_share(stats);
     const double lossy = o->quant.saved > o->topk.saved ? o->quant.saved : o->topk.saved;
+    const bool exact = o->exact.gains > 0 && o->exact.saved >= CLEAR * o->native;
 
     if (o->planned == 0)
         ss_summary_say(s, "try", "next",
@@ -143,21 +147,20 @@ static void say_next(struct ss_summary *s, const struct ss_stats *stats, const s
             "leave sparseshim off for this job: sums take %s of its time, so that no mode can make "
             "it faster by more",
             SS_SHARE(share));
-    else if (o->exact.gains > 0 && o->exact.saved >= 0.9 * lossy)
+    else if (exact && o->exact.saved >= 0.9 * lossy)
         ss_summary_say(s, "try", "next",
                        "run this job with MODE=exact in place of observe (the same results)");
-    else if (lossy > 0)
+    else if (lossy >= CLEAR * o->native && lossy > 0)
         ss_summary_say(
             s, "try", "next",
             "if these sums are gradients: run this job's command behind `sparseshim learn%s --`, "
             "without MODE; then set SPARSESHIM_CONFIG to the file that it writes%s",
             o->topk.saved * 0.9 > o->quant.saved && o->quant.gains == 0 ? " --density=0.01" : "",
-            o->exact.gains > 0 ? "; if not, MODE=exact alone" : "");
-    else if (o->unclear)
-        ss_summary_say(
-            s, "try", "next",
-            "no clear gain: measured and predicted time of dense calls differ by more than a mode "
-            "would save; compare two runs by `sparseshim report A B`");
+            exact ? "; if not, MODE=exact alone" : "");
+    else if (o->unclear || o->exact.gains > 0 || lossy > 0)
+        ss_summary_say(s, "try", "next",
+                       "no clear gain: a mode would save no more than times differ from run to "
+                       "run; compare runs by `sparseshim report A B`");
     else
         ss_summary_say(
             s, "try", "next",

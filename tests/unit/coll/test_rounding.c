@@ -335,8 +335,7 @@ static void quant_takes_algorithms_of_the_largest_entries_for_auto(void **state)
     (void)state;
     for (int g = 0; g < 2; g++)
         for (int part = 0; part < 2; part++) {
-            struct ss_settings settings =
-                settings_of(&(struct form){SS_QUANTIZED, SS_VALUES_Q4});
+            struct ss_settings settings = settings_of(&(struct form){SS_QUANTIZED, SS_VALUES_Q4});
             settings.algorithm = global[g];
             if (part)
                 settings.density = 0.05;
