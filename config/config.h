@@ -52,7 +52,6 @@ struct cfg_options {
     double beta;         /* seconds per byte; < 0: measured */
     uint64_t max_memory; /* bytes; 0: a quarter of the host's RAM over the ranks on it */
     double timeout;      /* seconds; 0: off */
-    uint64_t seed;
     enum cfg_progress progress;
     uint64_t merge; /* bytes, or SS_MERGE_AUTO; 0: off */
     enum cfg_device device;

@@ -300,9 +300,6 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
     case CFG_COUNT:
         good = parse_whole(text, false, &v.whole);
         break;
-    case CFG_POSITIVE:
-        good = parse_whole(text, false, &v.whole) && v.whole > 0;
-        break;
     case CFG_SHARE:
         good = parse_share(text, &v.share);
         break;

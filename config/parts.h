@@ -14,7 +14,6 @@ enum cfg_type {
     CFG_CHOICE,   /* enum: position of the word in the row's `allowed` text */
     CFG_TEXT,     /* const char * */
     CFG_COUNT,    /* uint64_t, 0 or more */
-    CFG_POSITIVE, /* uint64_t, 1 or more */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
     CFG_MERGE,    /* as CFG_SIZE, or "auto": SS_MERGE_AUTO */
@@ -33,7 +32,7 @@ struct cfg_option {
     bool expert;   /* for experts; else for users */
 };
 
-enum { CFG_ROWS = 30 };
+enum { CFG_ROWS = 29 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Returns the row of CONFIG. */

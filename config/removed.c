@@ -21,6 +21,7 @@ static const struct {
     {"REPARTITION_PERIOD", "oktopk divides the index space every 64 calls of a buffer"},
     {"RESIDUAL_SCALE", "divide gradients by the scale before the allreduce, name the buffer in "
                        "SPARSESHIM_EXCLUDE, or call sparseshim_scale_residual"},
+    {"SEED", "random rounding and the lots of SPARSESHIM_QUORUM=majority are the same in each job"},
     {"THRESHOLD_PERIOD", "the threshold of a buffer is selected exactly every 32 calls"},
 };
 

@@ -84,7 +84,6 @@ static size_t field_size(enum cfg_type type)
     case CFG_CHOICE:
         return sizeof(unsigned);
     case CFG_COUNT:
-    case CFG_POSITIVE:
     case CFG_SIZE:
     case CFG_MERGE:
         return sizeof(uint64_t);

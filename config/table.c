@@ -128,10 +128,6 @@ const struct cfg_option cfg_table[] = {
      "rank, the rank that it waits for, and the step of the protocol. off: the call waits for "
      "ever.",
      FIELD(timeout), true, USER},
-    {"SEED", CFG_COUNT, "1", "a whole number",
-     "Seed of the random rounding of VALUE_TYPE=qsgd8, qsgd4 and qsgd2 and of the lots of "
-     "QUORUM=majority.",
-     FIELD(seed), true, EXPERT},
     {"PROGRESS", CFG_CHOICE, "auto", "auto, watchdog, thread, off",
      "Which nonblocking calls are served. off: none. watchdog: all, on communicators that "
      "the ranks agree on where they are made; the library raises the "

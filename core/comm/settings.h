@@ -33,7 +33,6 @@ struct ss_settings {
     uint32_t quant_bucket;       /* values of one scale */
     uint64_t repartition_period; /* oktopk calls of a tensor between two partitions */
     enum ss_guard guard;
-    uint64_t seed;
     struct ss_trace *trace; /* takes the events of calls; NULL: no trace; of this rank alone */
     bool series;            /* keep series of lossy calls for a report; of this rank alone */
 

@@ -360,8 +360,8 @@ void ss_topk_planned(struct ss_feedback *f, bool dense)
 /* Returns a seed that differs between tensors, calls and ranks; the encoder adds the position. */
 static uint64_t seed_of(const struct ss_feedback *f)
 {
-    uint64_t parts[] = {f->comm->settings->seed, f->lane->number, ss_identity_code(&f->found.where),
-                        f->topk_calls, (uint64_t)f->c.x.t->rank};
+    uint64_t parts[] = {f->lane->number, ss_identity_code(&f->found.where), f->topk_calls,
+                        (uint64_t)f->c.x.t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)

@@ -15,11 +15,11 @@ static void pin(struct ss_rounds *r)
 
 /* ---- who begins ---- */
 
-/* Returns the rank that starts a round under MAJORITY. The rank depends on nothing but the seed,
- * the tensor and the round. */
+/* Returns the rank that starts a round under MAJORITY. The rank depends on nothing but the tensor
+ * and the round. */
 static int drawn(const struct ss_rounds *r, const struct ss_member *m, uint32_t round)
 {
-    uint64_t h = ss_mix(ss_mix(ss_mix(0x9e3779b97f4a7c15ULL, r->s.seed), m->code), round);
+    uint64_t h = ss_mix(ss_mix(0x9e3779b97f4a7c15ULL, m->code), round);
 
     return (int)((ss_mix(h, 0x2545f4914f6cdd1dULL) >> 32) * (uint64_t)r->t->size >> 32);
 }

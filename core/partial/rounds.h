@@ -38,7 +38,6 @@
 struct ss_rounds_settings {
     enum ss_quorum quorum;       /* SOLO or MAJORITY */
     uint64_t staleness;          /* most results of a tensor that wait for their call, 1 or more */
-    uint64_t seed;               /* seed of the lot; equal on all ranks, like the other settings */
     enum ss_coding coding;       /* coding of streams */
     struct ss_rounding rounding; /* rounding of values, if there is memory for the errors */
     const struct ss_algorithm_def *algorithm; /* SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */

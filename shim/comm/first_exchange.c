@@ -189,7 +189,7 @@ static int combine(struct shim_comm *c, bool knows_costs, bool ok)
     return accepted(first->agreed) ? SS_OK : SS_ERR_PEER;
 }
 
-/* Writes a row as "SPARSESHIM_SEED (1 on rank 0)"; the index behind the table is the policy. */
+/* Writes a row as "SPARSESHIM_TIMEOUT (30 on rank 0)"; the index behind the table is the policy. */
 static int differing(size_t row_index, int rank, char *text, size_t size)
 {
     struct cfg_row row;

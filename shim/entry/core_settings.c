@@ -49,7 +49,6 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .quant_bucket = SS_BUCKET,
         .repartition_period = SS_REPARTITION_PERIOD,
         .guard = options->guard,
-        .seed = options->seed,
         .topk = cfg_is_lossy(options),
         .density = options->density.density,
         .k = options->density.k,

@@ -130,8 +130,8 @@ subtest 'run in front of the mpirun of Open MPI hands its variables to other hos
     }
     symlink 'orterun', "$dir/open/mpirun";
     for my $mpirun ("$dir/open/mpirun", "$dir/open5/mpirun") {
-        ($code, $out) = sh("SPARSESHIM_REPORT=rank0 SPARSESHIM_SEED=5 '$cli' run -n --mode=observe -- '$mpirun' -x SPARSESHIM_SEED=7 -n 2 ./app");
-        my ($exported) = $out =~ /^exec \Q$mpirun\E (.*) -x SPARSESHIM_SEED=7 -n 2 \.\/app$/m;
+        ($code, $out) = sh("SPARSESHIM_REPORT=rank0 SPARSESHIM_TIMEOUT=5 '$cli' run -n --mode=observe -- '$mpirun' -x SPARSESHIM_TIMEOUT=7 -n 2 ./app");
+        my ($exported) = $out =~ /^exec \Q$mpirun\E (.*) -x SPARSESHIM_TIMEOUT=7 -n 2 \.\/app$/m;
         is(join(' ', sort split / ?-x /, $exported // ''), ' LD_PRELOAD SPARSESHIM_MODE SPARSESHIM_REPORT',
             "$mpirun: its options and those of the environment, but for an -x of the user's");
     }

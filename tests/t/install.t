@@ -13,23 +13,23 @@ installed() {
     [ "$STATUS" -eq 0 ]
 }
 
-# configured FILE SEED: a configuration file that can be told from others.
+# configured FILE TIMEOUT: a configuration file that can be told from others.
 configured() {
     mkdir -p "${1%/*}"
-    echo "seed = $2" >"$1"
+    echo "timeout = $2" >"$1"
 }
 
-# Succeeds if the info of COMMAND says that SEED comes from FILE, and that FILE was read.
+# Succeeds if the info of COMMAND says that TIMEOUT comes from FILE, and that FILE was read.
 info_has() {
     within 30 "$1" info
-    [ "$STATUS" -eq 0 ] && grep -Eq "^SPARSESHIM_SEED +$3 +system file\$" "$WORK/out" &&
+    [ "$STATUS" -eq 0 ] && grep -Eq "^SPARSESHIM_TIMEOUT +$3 +system file\$" "$WORK/out" &&
         grep -qxF "  $2: read" "$WORK/out"
 }
 
-# Of the library LIBRARY: a preloaded job takes SEED.
+# Of the library LIBRARY: a preloaded job takes TIMEOUT.
 job_has() {
     PRELOAD=$1 preloaded 2 fewcalls 3
-    passed && [ "$(option SEED)" = "$2" ]
+    passed && [ "$(option TIMEOUT)" = "$2" ]
 }
 
 # option NAME: its value in the report of rank 0.
@@ -39,7 +39,7 @@ option() {
         print map { "$_->{value}\n" } grep { $_->{name} eq $ARGV[0] } @{$report->{options}}' "$1"
 }
 
-# tap_finds NAME PREFIX LIBDIR FILE SEED: command and library of a tree take the file, and the
+# tap_finds NAME PREFIX LIBDIR FILE TIMEOUT: command and library of a tree take the file, and the
 # command finds the library.
 tap_finds() {
     local result=0
@@ -149,7 +149,7 @@ changed_tree() {
         tap "$?" "a profile that was changed stays; the new one is beside it"
     fi
     touch "$tree/lib/other"
-    echo "seed = 1" >"$tree/etc/sparseshim.d/own.conf"
+    echo "timeout = 1" >"$tree/etc/sparseshim.d/own.conf"
     uninstalled NVCC= PREFIX="$tree"
     kept=$(files "$tree" | tr '\n' ' ')
     [ "$STATUS" -eq 0 ] && [ "${kept/"./etc/sparseshim.d/${profile##*/} "/}" = './etc/sparseshim.d/own.conf ./lib/other ' ]
@@ -196,11 +196,11 @@ needs_libc_only "$BUILD/sparseshim" && needs_libc_only "$BUILD/install/sparseshi
     needs_libc_only "$X/bin/sparseshim" &&
     needs_libc_only "$X/libexec/sparseshim/sparseshim-simulate"
 tap "$?" "the command and the simulator need libc only: in the build directory, before and after installation"
-configured "$X/etc/sparseshim.conf" 11
-tap_finds "PREFIX=X" "$X" "$X/lib" "$X/etc/sparseshim.conf" 11
+configured "$X/etc/sparseshim.conf" 110
+tap_finds "PREFIX=X" "$X" "$X/lib" "$X/etc/sparseshim.conf" 110
 mkdir -p "$X/etc/sparseshim.d"
-echo "seed = 12" >"$X/etc/sparseshim.d/fast.conf"
-SPARSESHIM_CONFIG=@fast job_has "$X/lib/libsparseshim.so" 12
+echo "timeout = 120" >"$X/etc/sparseshim.d/fast.conf"
+SPARSESHIM_CONFIG=@fast job_has "$X/lib/libsparseshim.so" 120
 tap "$?" "PREFIX=X: a profile of sparseshim.d is found"
 
 tap_pkgconfig "pkg-config names the library and its version" "$X"
@@ -226,17 +226,17 @@ mv "$WORK/libexec" "$X/libexec"
 mkdir "$WORK/else where"
 mv "$X" "$WORK/else where/y"
 Y=$(realpath "$WORK/else where/y")
-info_has "$Y/bin/sparseshim" "$Y/etc/sparseshim.conf" 11
+info_has "$Y/bin/sparseshim" "$Y/etc/sparseshim.conf" 110
 tap "$?" "moved to a path with a blank: sparseshim info"
 mv "$Y" "$WORK/y"
 Y=$(realpath "$WORK/y")
-tap_finds "moved" "$Y" "$Y/lib" "$Y/etc/sparseshim.conf" 11
+tap_finds "moved" "$Y" "$Y/lib" "$Y/etc/sparseshim.conf" 110
 tap_pkgconfig "moved: pkg-config" "$Y"
 ln -s "$Y/bin/sparseshim" "$WORK/link"
 ln -s "$Y/lib/libsparseshim.so" "$WORK/link.so"
-info_has "$WORK/link" "$Y/etc/sparseshim.conf" 11
+info_has "$WORK/link" "$Y/etc/sparseshim.conf" 110
 tap "$?" "started through a link: sparseshim info"
-job_has "$WORK/link.so" 11
+job_has "$WORK/link.so" 110
 tap "$?" "preloaded through a link: the job"
 # The linker keeps such a name as it is: after a chdir it means nothing.
 cat >"$WORK/chdir.c" <<'END_OF_C'
@@ -251,22 +251,22 @@ int main(int argc, char **argv)
 END_OF_C
 within 60 "${MPICC:-mpicc.mpich}" -o "$WORK/chdir" "$WORK/chdir.c"
 (cd "$Y" && within 60 env LD_PRELOAD=./lib/libsparseshim.so "$WORK/chdir")
-[ "$(option SEED)" = 11 ]
+[ "$(option TIMEOUT)" = 110 ]
 tap "$?" "preloaded by a relative path into a program that changes its directory"
 
 cp "$Y/lib/libsparseshim.so" "$WORK/first.so"
 installed PREFIX="$X" LIBDIR="$X/lib64"
-configured "$X/etc/sparseshim.conf" 13
-tap_finds "LIBDIR=X/lib64" "$X" "$X/lib64" "$X/etc/sparseshim.conf" 13
+configured "$X/etc/sparseshim.conf" 130
+tap_finds "LIBDIR=X/lib64" "$X" "$X/lib64" "$X/etc/sparseshim.conf" 130
 installed PREFIX="$X" LIBDIR="$X/lib/x86_64-linux-gnu"
-tap_finds "LIBDIR deeper by one" "$X" "$X/lib/x86_64-linux-gnu" "$X/etc/sparseshim.conf" 13
+tap_finds "LIBDIR deeper by one" "$X" "$X/lib/x86_64-linux-gnu" "$X/etc/sparseshim.conf" 130
 
-configured "$WORK/some/dir/sparseshim.conf" 14
+configured "$WORK/some/dir/sparseshim.conf" 140
 installed PREFIX="$X" SYSCONFDIR="$WORK/some/dir"
-tap_finds "SYSCONFDIR=/some/dir" "$X" "$X/lib" "$WORK/some/dir/sparseshim.conf" 14
+tap_finds "SYSCONFDIR=/some/dir" "$X" "$X/lib" "$WORK/some/dir/sparseshim.conf" 140
 mv "$X" "$WORK/z"
 Z=$(realpath "$WORK/z")
-tap_finds "SYSCONFDIR=/some/dir, moved" "$Z" "$Z/lib" "$WORK/some/dir/sparseshim.conf" 14
+tap_finds "SYSCONFDIR=/some/dir, moved" "$Z" "$Z/lib" "$WORK/some/dir/sparseshim.conf" 140
 installed PREFIX="$X" SYSCONFDIR=etc
 [ "$STATUS" -ne 0 ] && grep -q 'SYSCONFDIR=etc does not begin with /' "$WORK/err"
 tap "$?" "a SYSCONFDIR that is no absolute path is refused"
@@ -275,8 +275,8 @@ installed PREFIX=/opt/sparseshim DESTDIR="$WORK/stage"
 S=$(realpath "$WORK/stage/opt/sparseshim")
 cmp -s "$S/lib/libsparseshim.so" "$WORK/first.so"
 tap "$?" "another PREFIX, under DESTDIR: the same bytes"
-configured "$S/etc/sparseshim.conf" 15
-tap_finds "DESTDIR" "$S" "$S/lib" "$S/etc/sparseshim.conf" 15
+configured "$S/etc/sparseshim.conf" 150
+tap_finds "DESTDIR" "$S" "$S/lib" "$S/etc/sparseshim.conf" 150
 
 within 30 "$BUILD/sparseshim" info
 grep -q '^  /.*/sparseshim.conf: ' "$WORK/out"

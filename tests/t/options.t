@@ -69,7 +69,6 @@ my %other = (
     VALUE_TYPE   => 'bf16',
     GUARD        => 'exact',
     QUORUM       => 'majority',
-    SEED         => '7',
     MERGE        => '4000000',
     PROGRESS     => 'thread',
     DEVICE       => 'cpu',

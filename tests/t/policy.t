@@ -26,12 +26,12 @@ site "$SITE"
 tap "$?" "a library with a system's file of its own"
 export PRELOAD=$SITE/libsparseshim.so
 
-printf 'mode = observe\nseed = 5\nlock = MODE SEED REPORT\n' >"$CONF"
+printf 'mode = observe\ntimeout = 50\nlock = MODE TIMEOUT REPORT\n' >"$CONF"
 for ranks in 2 4; do
-    SPARSESHIM_MODE=topk SPARSESHIM_SEED=9 preloaded "$ranks" fewcalls 4
+    SPARSESHIM_MODE=topk SPARSESHIM_TIMEOUT=90 preloaded "$ranks" fewcalls 4
     tap_passed "$ranks ranks: a job that a lock overrules runs"
     said 1 "sparseshim[0]: SPARSESHIM_MODE=topk is ignored: $CONF:3 locks MODE; observe stands" &&
-        said 1 "sparseshim[0]: SPARSESHIM_SEED=9 is ignored: $CONF:3 locks SEED; 5 stands" &&
+        said 1 "sparseshim[0]: SPARSESHIM_TIMEOUT=90 is ignored: $CONF:3 locks TIMEOUT; 50 stands" &&
         said 3 "is ignored"
     tap "$?" "$ranks ranks: each is told once, with file and line"
 done
@@ -43,7 +43,7 @@ grep -Eq "^SPARSESHIM_MODE +observe +locked by $CONF:3\$" "$WORK/out" &&
     grep -Eq "^SPARSESHIM_REPORT +off +locked by $CONF:3\$" "$WORK/out" &&
     grep -Eq '^SPARSESHIM_MIN_COUNT +1 +environment$' "$WORK/out"
 tap "$?" "sparseshim info: locked by FILE:LINE"
-grep -qxF "Policy of the site, in $CONF: lock = MODE SEED REPORT" "$WORK/out"
+grep -qxF "Policy of the site, in $CONF: lock = MODE TIMEOUT REPORT" "$WORK/out"
 tap "$?" "and the policy with its file"
 within 30 "$SITE/sparseshim" info -f
 grep -qxF "    Value from: locked by $CONF:3" "$WORK/out"

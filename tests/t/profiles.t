@@ -49,7 +49,7 @@ for name in gigabit-ethernet infiniband; do
 done
 
 mkdir -p "$WORK/.config/sparseshim"
-echo 'seed = 3' >"$WORK/.config/sparseshim/infiniband.conf"
+echo 'timeout = 3' >"$WORK/.config/sparseshim/infiniband.conf"
 # A queued job must not run with other options than meant.
 within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_CONFIG "$WORK/gone.conf" "$PROGRAMS/fewcalls" 3 70000
 [ "$STATUS" -ne 0 ] && grep -q "gone.conf cannot be read: No such file" "$WORK/err" &&
@@ -60,7 +60,7 @@ within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_CON
 tap "$?" "... but not if the library is switched off"
 unset XDG_CONFIG_HOME
 within 30 env SPARSESHIM_CONFIG=@infiniband "$CLI" info
-[ "$(set_by_profile)" = SEED=3 ]
+[ "$(set_by_profile)" = TIMEOUT=3 ]
 tap "$?" "a profile of the user's comes before one of that name"
 
 # refused TEXT ARGUMENT...: sparseshim run ends with a line that holds the text.

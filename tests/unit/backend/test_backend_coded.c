@@ -254,7 +254,6 @@ static float *lossy_steps(enum ss_algorithm algorithm, enum ss_values values, bo
                                    .value_type = values,
                                    .quant_bucket = 64,
                                    .repartition_period = 16,
-                                   .seed = 1,
                                    .tensors = {.threshold_period = 8}};
     float *results = malloc((size_t)SIZE * STEPS * N * 4), *next = results;
     struct ss_rules *rules;

@@ -56,7 +56,6 @@ static struct partial_job *partial_open(int size, enum ss_quorum quorum, uint64_
                                    .hash = 1,
                                    .topk = true,
                                    .density = 0.02,
-                                   .seed = seed,
                                    .quorum = quorum,
                                    .quorum_period = 8,
                                    .quorum_staleness = 1 + seed % 6,

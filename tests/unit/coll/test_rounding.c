@@ -201,17 +201,16 @@ static void stochastic_sums_are_right_in_the_mean_and_not_booked(void **state)
     }
 }
 
-/* Two runs give the same bits, whatever the order of delivery; another SEED gives others. */
+/* Two runs give the same bits, whatever the order of delivery. */
 static void the_stochastic_form_repeats(void **state)
 {
-    static struct training t[3];
+    static struct training t[2];
     const struct form form = {SS_DSAR, SS_VALUES_Q4};
 
     (void)state;
-    for (int j = 0; j < 3; j++) {
+    for (int j = 0; j < 2; j++) {
         struct ss_settings settings = settings_of(&form);
         settings.value_type = SS_QSGD4;
-        settings.seed = j < 2 ? 1 : 2;
         training_open(&t[j], 5, SS_F32, N, j == 1 ? 99 : 0, settings);
         for (uint64_t s = 0; s < STEPS; s++) {
             draw(&t[j], HEAVY, s);
@@ -219,8 +218,7 @@ static void the_stochastic_form_repeats(void **state)
         }
     }
     expect_same_bits(&t[0], &t[1]);
-    assert_memory_not_equal(t[0].out, t[2].out, N * sizeof *t[0].out);
-    for (int j = 0; j < 3; j++)
+    for (int j = 0; j < 2; j++)
         training_close(&t[j]);
 }
 

@@ -17,7 +17,6 @@ static void defaults_are_as_documented(void **state)
     assert_int_equal(o->warmup_steps, 0);
     assert_int_equal(o->value_type, SS_VALUES_SAME);
     assert_int_equal(o->guard, SS_GUARD_WARN);
-    assert_int_equal(o->seed, 1);
     assert_true(o->alpha < 0 && o->beta < 0);
     assert_int_equal(o->max_memory, 0);
     assert_true(o->timeout == 0);
@@ -46,7 +45,7 @@ static void the_files_looked_at_are_named_with_what_became_of_them(void **state)
     assert_null(cfg_file(cfg, 1, NULL));
     cfg_free(cfg);
 
-    write_file("sparseshim.conf", "config = /\nseed = 3\n");
+    write_file("sparseshim.conf", "config = /\ntimeout = 3\n");
     cfg = load();
     assert_string_equal(cfg_file(cfg, 0, &found), path);
     assert_string_equal(found, "read");
@@ -58,12 +57,12 @@ static void the_files_looked_at_are_named_with_what_became_of_them(void **state)
 static void where_nothing_is_known_to_be_installed_the_environment_counts(void **state)
 {
     (void)state;
-    setenv("SPARSESHIM_SEED", "5", 1);
+    setenv("SPARSESHIM_TIMEOUT", "5", 1);
     struct cfg *cfg = cfg_load_from(NULL, NULL);
     const char *found;
     assert_non_null(cfg);
     assert_no_problems(cfg);
-    assert_value(cfg, "SEED", "5", CFG_FROM_ENVIRONMENT);
+    assert_value(cfg, "TIMEOUT", "5", CFG_FROM_ENVIRONMENT);
     assert_string_equal(cfg_file(cfg, 0, &found), "sparseshim.conf");
     assert_string_equal(found, "not looked for: it is not known where this is installed");
     cfg_free(cfg);
@@ -145,7 +144,7 @@ static void environment_wins_over_file_over_system_file_over_default(void **stat
     assert_value(cfg, "MODE", "observe", CFG_FROM_SYSTEM_FILE);
     assert_value(cfg, "MIN_COUNT", "2", CFG_FROM_USER_FILE);
     assert_value(cfg, "ALGORITHM", "dense", CFG_FROM_ENVIRONMENT);
-    assert_value(cfg, "SEED", "1", CFG_FROM_DEFAULT);
+    assert_value(cfg, "TIMEOUT", "off", CFG_FROM_DEFAULT);
     assert_value(cfg, "CONFIG", path, CFG_FROM_ENVIRONMENT);
     assert_int_equal(cfg_options(cfg)->mode, CFG_MODE_OBSERVE);
     assert_int_equal(cfg_options(cfg)->min_count, 2);
@@ -396,7 +395,7 @@ static void hash_agrees_for_equal_values_and_differs_for_shared_ones_only(void *
     (void)state;
     static const char *const changes[][2] = {
         {"SPARSESHIM_MODE", "observe"},   {"SPARSESHIM_MIN_COUNT", "1001"},
-        {"SPARSESHIM_ALGORITHM", "ring"}, {"SPARSESHIM_SEED", "3"},
+        {"SPARSESHIM_ALGORITHM", "ring"}, {"SPARSESHIM_REPRODUCIBLE", "on"},
         {"SPARSESHIM_ALPHA", "1us"},      {"SPARSESHIM_BETA", "0"},
         {"SPARSESHIM_TIMEOUT", "3"},      {"SPARSESHIM_TEST", "quorum_period=1000"}};
     setenv("SPARSESHIM_MIN_COUNT", "1e3", 1);

@@ -7,7 +7,7 @@ static void a_file_above_one_mebibyte_is_refused(void **state)
     (void)state;
     const char *found;
     char path[256];
-    write_file("sparseshim.conf", "seed = 3\n");
+    write_file("sparseshim.conf", "timeout = 3\n");
     snprintf(path, sizeof path, "%s/sparseshim.conf", etc);
     assert_int_equal(truncate(path, 5000000000), 0);
     struct cfg *cfg = load();
@@ -15,7 +15,7 @@ static void a_file_above_one_mebibyte_is_refused(void **state)
     assert_null(cfg_problem(cfg, 1, NULL));
     cfg_file(cfg, 0, &found);
     assert_string_equal(found, "larger than 1 MiB");
-    assert_int_equal(cfg_options(cfg)->seed, 1);
+    assert_true(cfg_options(cfg)->timeout == 0);
     cfg_free(cfg);
 }
 
@@ -23,18 +23,18 @@ static void a_byte_that_is_no_text_ends_a_file_with_a_message(void **state)
 {
     (void)state;
     char path[256];
-    write_file("sparseshim.conf", "seed = 3\nmin_count = 1_000\nalpha = 7us\n");
+    write_file("sparseshim.conf", "timeout = 3\nmin_count = 1_000\nalpha = 7us\n");
     snprintf(path, sizeof path, "%s/sparseshim.conf", etc);
     FILE *file = fopen(path, "r+");
     assert_non_null(file);
-    assert_int_equal(fseek(file, 22, SEEK_SET), 0);
+    assert_int_equal(fseek(file, 25, SEEK_SET), 0);
     assert_int_equal(fputc('\0', file), 0); /* in place of '_' */
     assert_int_equal(fclose(file), 0);
     struct cfg *cfg = load();
     assert_non_null(
         strstr(cfg_problem(cfg, 0, NULL), "sparseshim.conf:2: the line holds a NUL byte"));
     assert_null(cfg_problem(cfg, 1, NULL));
-    assert_int_equal(cfg_options(cfg)->seed, 3);
+    assert_true(cfg_options(cfg)->timeout == 3);
     assert_int_equal(cfg_options(cfg)->min_count, 65536);
     assert_true(cfg_options(cfg)->alpha < 0);
     cfg_free(cfg);
@@ -43,10 +43,10 @@ static void a_byte_that_is_no_text_ends_a_file_with_a_message(void **state)
 static void a_byte_order_mark_is_skipped(void **state)
 {
     (void)state;
-    write_file("sparseshim.conf", "\xef\xbb\xbfseed = 3\r\nmin_count = 7\r\n");
+    write_file("sparseshim.conf", "\xef\xbb\xbftimeout = 3\r\nmin_count = 7\r\n");
     struct cfg *cfg = load();
     assert_no_problems(cfg);
-    assert_int_equal(cfg_options(cfg)->seed, 3);
+    assert_true(cfg_options(cfg)->timeout == 3);
     assert_int_equal(cfg_options(cfg)->min_count, 7);
     cfg_free(cfg);
 }

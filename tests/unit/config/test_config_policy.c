@@ -31,15 +31,15 @@ static struct cfg *load_with(const char *site, const char *user, const char *mod
 static void a_locked_option_keeps_the_sites_value(void **state)
 {
     (void)state;
-    struct cfg *cfg = load_with("seed = 3\nlock = SEED\n", "seed = 4\n", NULL);
-    assert_value(cfg, "SEED", "3", CFG_FROM_SYSTEM_FILE);
-    assert_int_equal(cfg_options(cfg)->seed, 3);
-    assert_string_equal(row_of(cfg, "SEED").locked, at_site("@:2"));
+    struct cfg *cfg = load_with("min_count = 3\nlock = MIN_COUNT\n", "min_count = 4\n", NULL);
+    assert_value(cfg, "MIN_COUNT", "3", CFG_FROM_SYSTEM_FILE);
+    assert_int_equal(cfg_options(cfg)->min_count, 3);
+    assert_string_equal(row_of(cfg, "MIN_COUNT").locked, at_site("@:2"));
     assert_null(row_of(cfg, "MODE").locked);
-    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "mine.conf:1: seed = 4 is ignored: "));
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "mine.conf:1: min_count = 4 is ignored: "));
     cfg_free(cfg);
 
-    cfg = load_with("lock = MODE\nseed = 3\nmode = observe\n", "", "topk");
+    cfg = load_with("lock = MODE\nmin_count = 3\nmode = observe\n", "", "topk");
     assert_one_problem(cfg, false,
                        at_site("SPARSESHIM_MODE=topk is ignored: @:1 locks MODE; observe stands"));
     assert_value(cfg, "MODE", "observe", CFG_FROM_SYSTEM_FILE);
@@ -62,9 +62,9 @@ static void without_a_value_of_the_site_it_keeps_the_default(void **state)
     assert_null(cfg_problem(cfg, 3, NULL));
     cfg_free(cfg);
 
-    cfg = load_with("lock = CONFIG\n", "seed = 9\n", NULL);
+    cfg = load_with("lock = CONFIG\n", "min_count = 9\n", NULL);
     assert_non_null(strstr(cfg_problem(cfg, 0, NULL), at_site("@:1 locks CONFIG; nothing stands")));
-    assert_value(cfg, "SEED", "1", CFG_FROM_DEFAULT);
+    assert_value(cfg, "MIN_COUNT", "65536", CFG_FROM_DEFAULT);
     cfg_free(cfg);
 }
 
@@ -130,7 +130,8 @@ static void a_policy_that_cannot_be_understood_lets_nothing_be_served(void **sta
     static const struct {
         const char *line, *problem;
     } bad[] = {
-        {"lock = MOED SEED\n", "@:1: lock = MOED is not allowed " LOCKS "; did you mean MODE?)"},
+        {"lock = MOED MIN_COUNT\n",
+         "@:1: lock = MOED is not allowed " LOCKS "; did you mean MODE?)"},
         {"lock = MAX_MEM\n",
          "@:1: lock = MAX_MEM is not allowed " LOCKS "; did you mean MAX_MEMORY?)"},
         {"lock =\n", "@:1: lock = is not allowed " LOCKS ")"},
@@ -139,12 +140,14 @@ static void a_policy_that_cannot_be_understood_lets_nothing_be_served(void **sta
         {"\nallow_modes = exakt observe\n",
          "@:2: allow_modes = exakt is not allowed " MODES "; did you mean exact?)"},
         {"allow_modes = # none\n", "@:1: allow_modes = is not allowed " MODES ")"},
-        {"lock SEED\n", "@:1: 'lock SEED' is not a setting; allowed are lines 'name = value'"},
+        {"lock MIN_COUNT\n",
+         "@:1: 'lock MIN_COUNT' is not a setting; allowed are lines 'name = value'"},
         {"allow_mode: exact", "@:1: 'allow_mode: exact' is not a setting; allowed are lines 'name "
                               "= value'"},
-        {"lok = SEED\n", "@:1: lok is not known (did you mean lock?)"},
+        {"lok = MIN_COUNT\n", "@:1: lok is not known (did you mean lock?)"},
         {"allow-mode = exact\n", "@:1: allow-mode is not known (did you mean allow_modes?)"},
-        {"lock = \"SEED\n", "@:1: the value of lock begins with a quote and does not end with one"},
+        {"lock = \"MIN_COUNT\n",
+         "@:1: the value of lock begins with a quote and does not end with one"},
     };
     char expected[600];
 
@@ -157,7 +160,7 @@ static void a_policy_that_cannot_be_understood_lets_nothing_be_served(void **sta
         assert_true(fatal);
         assert_null(cfg_problem(cfg, 1, NULL));
         assert_string_equal(cfg_misread_policy(cfg), at_site(i == 5 ? "@:2" : "@:1"));
-        assert_int_equal(row_of(cfg, "SEED").locked != NULL, i == 0); /* the rest counts */
+        assert_int_equal(row_of(cfg, "MIN_COUNT").locked != NULL, i == 0); /* the rest counts */
         cfg_free(cfg);
     }
 }
@@ -206,12 +209,12 @@ static void a_file_that_is_not_read_to_its_end_may_have_had_a_policy(void **stat
 
 static void other_mistakes_in_the_sites_file_are_no_policy(void **state)
 {
-    static const char *const lines[] = {"mdoe = observe\n", "mode = observ\n", "seed 3\n",
-                                        "anything = 1\n", "lock = DISABLE SEED\n"};
+    static const char *const lines[] = {"mdoe = observe\n", "mode = observ\n", "min_count 3\n",
+                                        "anything = 1\n", "lock = DISABLE MIN_COUNT\n"};
 
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        struct cfg *cfg = load_with(lines[i], "lok = SEED\n", NULL);
+        struct cfg *cfg = load_with(lines[i], "lok = MIN_COUNT\n", NULL);
         assert_non_null(cfg_problem(cfg, 1, NULL)); /* told, and the one of the user's file */
         assert_null(cfg_misread_policy(cfg));
         cfg_free(cfg);
@@ -221,7 +224,8 @@ static void other_mistakes_in_the_sites_file_are_no_policy(void **state)
 static void only_the_system_file_has_a_policy(void **state)
 {
     (void)state;
-    struct cfg *cfg = load_with("", "lock = SEED\nLock = seed\nallow-modes = observe\n", NULL);
+    struct cfg *cfg =
+        load_with("", "lock = MIN_COUNT\nLock = min_count\nallow-modes = observe\n", NULL);
     for (size_t i = 0; i < 3; i++) {
         bool fatal = false;
         assert_non_null(strstr(cfg_problem(cfg, i, &fatal),
@@ -230,10 +234,10 @@ static void only_the_system_file_has_a_policy(void **state)
     }
     assert_non_null(strstr(cfg_problem(cfg, 2, NULL), "mine.conf:3: allow_modes = observe"));
     assert_null(cfg_problem(cfg, 3, NULL));
-    assert_null(row_of(cfg, "SEED").locked);
+    assert_null(row_of(cfg, "MIN_COUNT").locked);
     cfg_free(cfg);
 
-    setenv("SPARSESHIM_LOCK", "SEED", 1);
+    setenv("SPARSESHIM_LOCK", "MIN_COUNT", 1);
     cfg = load_with("", "", NULL);
     assert_one_problem(cfg, true,
                        "SPARSESHIM_LOCK is allowed as a line of the system's sparseshim.conf only");
@@ -270,7 +274,7 @@ static void a_mode_that_is_not_allowed_becomes_the_next_below(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char line[80];
-        snprintf(line, sizeof line, "seed = 1\nallow_modes = %s\n", cases[i].allowed);
+        snprintf(line, sizeof line, "min_count = 1\nallow_modes = %s\n", cases[i].allowed);
         struct cfg *cfg = load_with(line, "", cases[i].asked);
         assert_string_equal(row_of(cfg, "MODE").value, cases[i].mode);
         assert_int_equal(cfg_problem(cfg, 0, NULL) != NULL, cases[i].told);
@@ -278,7 +282,7 @@ static void a_mode_that_is_not_allowed_becomes_the_next_below(void **state)
         assert_false(cfg_options(cfg)->disable);
         cfg_free(cfg);
     }
-    struct cfg *cfg = load_with("seed = 1\nallow_modes = exact observe\n", "", "topk");
+    struct cfg *cfg = load_with("min_count = 1\nallow_modes = exact observe\n", "", "topk");
     assert_one_problem(cfg, false,
                        at_site("SPARSESHIM_MODE=topk (environment) is not in allow_modes = observe "
                                "exact (@:2); exact stands"));
@@ -374,8 +378,9 @@ static void ranks_with_other_policies_are_told_apart(void **state)
     char text[200];
 
     (void)state;
-    assert_true(hash_with("lock = SEED MODE\n", NULL) == hash_with("lock = mode, seed", NULL));
-    assert_true(hash_with("lock = SEED\n", NULL) != hash_with("", NULL));
+    assert_true(hash_with("lock = MIN_COUNT MODE\n", NULL) ==
+                hash_with("lock = mode, min_count", NULL));
+    assert_true(hash_with("lock = MIN_COUNT\n", NULL) != hash_with("", NULL));
     assert_true(hash_with("lock = REPORT\n", NULL) != hash_with("", NULL)); /* not shared itself */
     assert_true(hash_with("allow_modes = exact\n", NULL) != hash_with("", NULL));
     assert_true(hash_with("allow_modes = exact\n", NULL) !=
@@ -384,9 +389,9 @@ static void ranks_with_other_policies_are_told_apart(void **state)
     assert_true(hash_with("allow_modes = exact\n", "topk") ==
                 hash_with("allow_modes = exact\n", "exact"));
 
-    struct cfg *cfg = load_with("lock = seed mode\nallow_modes = topk exact\n", "", NULL);
+    struct cfg *cfg = load_with("lock = min_count mode\nallow_modes = topk exact\n", "", NULL);
     cfg_policy(cfg, text, sizeof text);
-    assert_string_equal(text, "lock = MODE SEED, allow_modes = exact topk");
+    assert_string_equal(text, "lock = MODE MIN_COUNT, allow_modes = exact topk");
     cfg_policy(cfg, text, 9); /* cut, not overrun */
     assert_string_equal(text, "lock = M");
     cfg_free(cfg);

@@ -58,7 +58,6 @@ static inline struct ss_settings subject_settings(const struct subject *s)
                                 .quant_bucket = 64,
                                 .aggregation = s->by_host ? SS_AGGREGATION_ON : SS_AGGREGATION_AUTO,
                                 .repartition_period = 16,
-                                .seed = 1,
                                 .tensors = {.threshold_period = 8}};
 }
 

@@ -38,7 +38,6 @@ static inline struct ss_settings settings_of(const struct form *form)
                                 .value_type = form->values,
                                 .quant_bucket = 64,
                                 .repartition_period = 64,
-                                .seed = 1,
                                 .tensors = {.threshold_period = 8}};
 }
 

@@ -111,9 +111,9 @@ static inline void rounds_open_rank(struct rounds_job *job, int r)
         ss_tensor_take(job->tensor[r][i], &call, &found);
         assert_true(ss_residual_make(job->tensor[r][i]));
         job->tensor[r][i]->threshold.period = 8;
-        assert_int_equal(
-            ss_rounds_admit(job->rounds[r], job->tensor[r][i], 1000 + (uint64_t)i, job->k, 0),
-            SS_OK);
+        assert_int_equal(ss_rounds_admit(job->rounds[r], job->tensor[r][i],
+                                         1000 * job->seed + (uint64_t)i, job->k, 0),
+                         SS_OK);
     }
 }
 
@@ -134,7 +134,6 @@ static inline struct rounds_job *rounds_open(int size, enum ss_quorum quorum, ui
     job->settings =
         (struct ss_rounds_settings){.quorum = quorum,
                                     .staleness = 8,
-                                    .seed = seed,
                                     .algorithm = ss_algorithms(SS_KIND_ALLREDUCE)[SS_ALLGATHER]};
     job->tensor_settings =
         (struct ss_tensor_settings){.threshold_period = 8, .include = job->rules};
