@@ -15,7 +15,7 @@
 
 enum { LONGEST_LINE = 8192, LARGEST_FILE = 1 << 20 };
 
-struct place {
+struct location {
     const char *path;
     unsigned long line;
     enum cfg_source source;
@@ -54,10 +54,10 @@ static bool unquote(char *s)
     }
     if (*from != '"')
         return false;
-    char *rest = from + 1;
-    cut_comment(rest);
-    rest = skip_blanks(rest);
-    bool clean = *rest == '\0';
+    char *behind = from + 1;
+    cut_comment(behind);
+    behind = skip_blanks(behind);
+    bool clean = *behind == '\0';
     *to = '\0';
     return clean;
 }
@@ -79,7 +79,7 @@ static void find_meant(const char *name, char *meant, size_t size)
 
 /* Returns the end of a message about a line that is not understood. If its name is near that of a
  * line of a policy, it says that every call passes through, otherwise "". */
-static const char *consequence(struct cfg *cfg, const struct place *at, const char *name)
+static const char *consequence(struct cfg *cfg, const struct location *at, const char *name)
 {
     char meant[64], where[PATH_MAX + 24];
     find_meant(name, meant, sizeof meant);
@@ -89,7 +89,7 @@ static const char *consequence(struct cfg *cfg, const struct place *at, const ch
     return cfg_misread(cfg, where);
 }
 
-static void tell_unknown(struct cfg *cfg, const struct place *at, const char *name)
+static void tell_unknown(struct cfg *cfg, const struct location *at, const char *name)
 {
     char meant[64];
     find_meant(name, meant, sizeof meant);
@@ -99,7 +99,7 @@ static void tell_unknown(struct cfg *cfg, const struct place *at, const char *na
 }
 
 /* A line without '='. */
-static void tell_no_setting(struct cfg *cfg, const struct place *at, const char *line)
+static void tell_no_setting(struct cfg *cfg, const struct location *at, const char *line)
 {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(line, " \t:"), line);
@@ -140,7 +140,7 @@ static void add_rules(struct cfg *cfg, size_t row, const char *value, enum cfg_s
     free(joined);
 }
 
-static void take_line(struct cfg *cfg, const struct place *at, char *name, const char *value)
+static void take_line(struct cfg *cfg, const struct location *at, char *name, const char *value)
 {
     char assignment[LONGEST_LINE + CFG_QUOTED];
     const bool adds = cut_plus(name);
@@ -180,7 +180,7 @@ static void take_line(struct cfg *cfg, const struct place *at, char *name, const
         cfg_set(cfg, row, value, at->source, assignment);
 }
 
-static void read_line(struct cfg *cfg, const struct place *at, char *line)
+static void read_line(struct cfg *cfg, const struct location *at, char *line)
 {
     char *name = skip_blanks(line);
     if (*name == '\0' || *name == '#')
@@ -273,7 +273,7 @@ static enum line next_line(FILE *file, char line[LONGEST_LINE])
 
 static void read_lines(struct cfg *cfg, FILE *file, const char *path, enum cfg_source source)
 {
-    struct place at = {.path = path, .line = 1, .source = source};
+    struct location at = {.path = path, .line = 1, .source = source};
     char line[LONGEST_LINE] = "";
     enum line found;
 

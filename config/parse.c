@@ -127,8 +127,8 @@ static bool parse_whole(const char *text, bool bytes, uint64_t *out)
     struct decimal d;
     int tens;
     int twos;
-    const char *rest = scan_decimal(text, &d);
-    if (rest == NULL || !scan_magnitude(skip_blanks(rest), bytes, &tens, &twos))
+    const char *behind = scan_decimal(text, &d);
+    if (behind == NULL || !scan_magnitude(skip_blanks(behind), bytes, &tens, &twos))
         return false;
     uint64_t value = 0;
     for (size_t i = 0; i < d.n; i++)
@@ -184,12 +184,12 @@ static bool parse_seconds(const char *text, double *out)
 {
     static const struct unit units[] = {{"", 0}, {"s", 0}, {"ms", -3}, {"us", -6}, {"ns", -9}};
     struct decimal d;
-    const char *rest = scan_decimal(text, &d);
-    if (rest == NULL)
+    const char *behind = scan_decimal(text, &d);
+    if (behind == NULL)
         return false;
-    rest = skip_blanks(rest);
+    behind = skip_blanks(behind);
     for (size_t u = 0; u < sizeof units / sizeof units[0]; u++)
-        if (strcmp(rest, units[u].suffix) == 0)
+        if (strcmp(behind, units[u].suffix) == 0)
             return to_double(&d, units[u].exponent, out);
     return false;
 }
@@ -233,28 +233,28 @@ static bool printable(const char *text)
 /* "0.01" or "1%": the exponent is that of the share. */
 static bool scan_share(const char *text, struct decimal *d)
 {
-    const char *rest = scan_decimal(text, d);
-    if (rest == NULL)
+    const char *behind = scan_decimal(text, d);
+    if (behind == NULL)
         return false;
-    if (*rest == '%') {
+    if (*behind == '%') {
         d->exponent -= 2;
-        rest++;
+        behind++;
     }
-    return *rest == '\0';
+    return *behind == '\0';
 }
 
 void cfg_share_text(char *text, size_t size, const char *percentage)
 {
     static const char zeros[] = "0000000000000000000000000000000000000000";
     struct decimal d;
-    int places;
+    int decimals;
     if (!scan_share(percentage, &d))
         return;
-    places = -d.exponent;
-    if (places < (int)d.n) /* the share is 1 */
+    decimals = -d.exponent;
+    if (decimals < (int)d.n) /* the share is 1 */
         snprintf(text, size, "%.*s", (int)d.n, d.digits);
-    else if (places - (int)d.n < (int)sizeof zeros)
-        snprintf(text, size, "0.%.*s%.*s", places - (int)d.n, zeros, (int)d.n, d.digits);
+    else if (decimals - (int)d.n < (int)sizeof zeros)
+        snprintf(text, size, "0.%.*s%.*s", decimals - (int)d.n, zeros, (int)d.n, d.digits);
     else
         snprintf(text, size, "%.*se%d", (int)d.n, d.digits, d.exponent);
 }

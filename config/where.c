@@ -32,10 +32,10 @@ static char *path_of_line(char *line)
 {
     const uintptr_t address = (uintptr_t)own;
     static const char deleted[] = " (deleted)"; /* the file was replaced, as by an update */
-    char *rest;
-    uintptr_t low = strtoull(line, &rest, 16);
-    uintptr_t high = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
-    char *path = strchr(rest, '/');
+    char *behind;
+    uintptr_t low = strtoull(line, &behind, 16);
+    uintptr_t high = *behind == '-' ? strtoull(behind + 1, &behind, 16) : 0;
+    char *path = strchr(behind, '/');
     if (address < low || address >= high || path == NULL)
         return NULL;
     path[strcspn(path, "\n")] = '\0';

@@ -109,7 +109,7 @@ struct ss_rounds_stats ss_comm_rounds_seen(const struct ss_comm *comm, uint64_t 
  * function the calls on the communicator are counted. */
 void ss_comm_set_number(struct ss_comm *comm, uint64_t number);
 
-/* Sets the place in the application from which the next calls come, for the identity of tensors
+/* Sets the site in the application from which the next calls come, for the identity of tensors
  * (MODE=topk). */
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
 

@@ -115,7 +115,7 @@ static void count(const struct ss_comm *comm, const struct ss_merged_record *mor
     r->calls += more->calls;
     r->exchanges += more->exchanges;
     r->merged += more->merged;
-    r->held += more->held;
+    r->in_vain += more->in_vain;
     pthread_mutex_unlock(&comm->stats->lock);
 }
 
@@ -135,7 +135,7 @@ static bool is_due(const struct ss_group *g, const struct ss_comm *comm, double 
         return true;
     bool over = now - g->since > SS_GROUP_WAIT;
     if (over)
-        count(comm, &(struct ss_merged_record){.held = 1});
+        count(comm, &(struct ss_merged_record){.in_vain = 1});
     return over;
 }
 

@@ -190,8 +190,8 @@ void ss_comm_book_tensors(struct ss_comm *comm, bool last)
     ss_fpenv_leave(saved);
 }
 
-static void tell_held_back(const struct ss_comm *comm, const struct ss_tensor *t, size_t others,
-                           char *text, size_t size)
+static void tell_unsent(const struct ss_comm *comm, const struct ss_tensor *t, size_t others,
+                        char *text, size_t size)
 {
     char more[64] = "";
 
@@ -207,30 +207,30 @@ static void tell_held_back(const struct ss_comm *comm, const struct ss_tensor *t
              comm->t->rank, ss_tensor_reason_name(t->reason), more);
 }
 
-size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
+size_t ss_comm_unsent(struct ss_comm *comm, char *text, size_t size)
 {
     const struct ss_tensor *largest = NULL;
     struct ss_fpenv_full saved;
-    size_t held = 0;
+    size_t unsent = 0;
 
     snprintf(text, size, "%s", "");
-    if (!comm->tensors || comm->held_warned)
+    if (!comm->tensors || comm->unsent_told)
         return 0;
     ss_fpenv_enter_full(&saved);
     ss_tensors_lock(comm->tensors);
     for (struct ss_tensor *t = ss_tensors_first(comm->tensors); t; t = t->next) {
         if (t->state != SS_TENSOR_EXACT || t->in_flight > 0 || !(ss_residual_norm(t) > 0))
             continue;
-        held++;
+        unsent++;
         if (!largest || t->residual.norm > largest->residual.norm)
             largest = t;
     }
     if (largest)
-        tell_held_back(comm, largest, held - 1, text, size);
-    comm->held_warned = true;
+        tell_unsent(comm, largest, unsent - 1, text, size);
+    comm->unsent_told = true;
     ss_tensors_unlock(comm->tensors);
     ss_fpenv_leave_full(&saved);
-    return held;
+    return unsent;
 }
 
 double ss_comm_residual(struct ss_comm *comm)

@@ -39,7 +39,7 @@ void ss_comm_book_tensors(struct ss_comm *comm, bool last);
 /* One sentence on the tensors that are exact by now and end with a residual, as too few calls came
  * that could take it: how many, and the one that holds most, with its norm on this rank. Returns
  * how many; with 0 text is "". A second time: 0. */
-size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size);
+size_t ss_comm_unsent(struct ss_comm *comm, char *text, size_t size);
 /* The norm of this rank's residuals together: what goes with the communicator. */
 double ss_comm_residual(struct ss_comm *comm);
 /* Residuals of this rank that are lost with their device, no call having come since: how many, and

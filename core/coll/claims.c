@@ -50,7 +50,7 @@ void ss_claims_round_part(struct ss_coll *c, struct ss_out *o)
         return;
     }
     if (o->in_backend) {
-        error = &c->x.work->held[1].error;
+        error = &c->x.work->in_backend[1].error;
     } else if (ss_buf_reserve_voted(error, c->x.mem, o->nnz * c->x.esize) != SS_OK) {
         ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, (enum ss_phase)o->phase);
         return;

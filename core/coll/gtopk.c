@@ -288,10 +288,10 @@ static double memory(const struct ss_shape *s)
 {
     double entry = 4 + (double)ss_type_size(s->type), most = (double)s->nnz_max;
     /* entries of a stream before it is cut */
-    double held = ss_min((double)s->k, (double)s->nnz_sum);
-    double merged = ss_max(2 * held, most);
+    double kept = ss_min((double)s->k, (double)s->nnz_sum);
+    double merged = ss_max(2 * kept, most);
 
-    return ss_memory_own(s) + (1.1 + 1 + 2 * 2) * held * entry + merged * 8 +
+    return ss_memory_own(s) + (1.1 + 1 + 2 * 2) * kept * entry + merged * 8 +
            (most + merged) * entry + ss_memory_claims(s, SS_VALUES_SAME, 0, true);
 }
 

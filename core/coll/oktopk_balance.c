@@ -18,7 +18,7 @@ struct range {
 };
 
 /* Returns the range of rank p; words[p] is the number of its first entry. */
-static struct range held(const struct ss_coll *c, int p)
+static struct range range_of(const struct ss_coll *c, int p)
 {
     return (struct range){ss_oktopk_of(c)->words[p], ss_oktopk_of(c)->words[p + 1]};
 }
@@ -31,8 +31,8 @@ static struct range share_of(const struct ss_coll *c, int p)
     return (struct range){total * (uint64_t)p / size, total * ((uint64_t)p + 1) / size};
 }
 
-/* Returns true if a message goes from the holder of `from` to the owner of `share`. The sources of
- * a share are consecutive ranks; a source without entries sends an empty message. */
+/* Returns true if a message goes from the rank that has `from` to the owner of `share`. The sources
+ * of a share are consecutive ranks; a source without entries sends an empty message. */
 static bool meets(struct range from, struct range share)
 {
     return from.lo < share.hi && from.hi > share.lo;
@@ -57,7 +57,7 @@ static uint64_t *taken(struct ss_coll *c, int p)
 static struct ss_stream room_of(struct ss_coll *c, int src)
 {
     const struct ss_stream *share = &ss_oktopk_of(c)->share;
-    struct range mine = share_of(c, c->x.t->rank), part = common(held(c, src), mine);
+    struct range mine = share_of(c, c->x.t->rank), part = common(range_of(c, src), mine);
     size_t at = (size_t)(part.lo - mine.lo);
 
     return (struct ss_stream){.idx = share->idx + at,
@@ -88,7 +88,7 @@ static void take_balanced(struct ss_exchange *x, struct ss_in *in, int src,
 static struct ss_stream own_entries(const struct ss_coll *c, struct range share)
 {
     const struct ss_stream *own = &ss_oktopk_of(c)->reduced;
-    struct range mine = held(c, c->x.t->rank), part = common(mine, share);
+    struct range mine = range_of(c, c->x.t->rank), part = common(mine, share);
     size_t at = (size_t)(part.lo - mine.lo);
 
     if (c->x.failed < 0) /* only error headers are sent */
@@ -121,7 +121,7 @@ void ss_oktopk_balance_start(struct ss_coll *c)
     }
     memset(taken(c, 0), 0, (size_t)size * sizeof *s->words);
     for (int p = 0; p < size; p++)
-        if (meets(held(c, p), mine)) {
+        if (meets(range_of(c, p), mine)) {
             sources++;
             top = p;
         }
@@ -129,7 +129,7 @@ void ss_oktopk_balance_start(struct ss_coll *c)
         ss_fail(&c->x, SS_ERR_MEMORY, rank, SS_PHASE_BALANCE);
     } else {
         s->share.nnz = (size_t)(mine.hi - mine.lo);
-        if (meets(held(c, rank), mine))
+        if (meets(range_of(c, rank), mine))
             copy_own(c, own_entries(c, mine));
     }
     ss_in_start(&c->x, &s->balance.in, SS_PHASE_BALANCE, 0, top, sources, take_balanced);
@@ -146,7 +146,7 @@ static bool next_share(struct ss_coll *c)
 
     while (++*dst < c->x.t->size) {
         struct range share = share_of(c, *dst);
-        if (*dst == c->x.t->rank || !meets(held(c, c->x.t->rank), share))
+        if (*dst == c->x.t->rank || !meets(range_of(c, c->x.t->rank), share))
             continue;
         ss_out_stream(&s->balance.out, own_entries(c, share), SS_PHASE_BALANCE, 0, *dst, 1);
         return true;
@@ -167,7 +167,7 @@ int ss_oktopk_balance_step(struct ss_coll *c)
     if (ss_in_step(&c->x, &s->balance.in) == SS_PENDING || s->balance.dst < c->x.t->size)
         return SS_PENDING;
     for (int p = 0; c->x.failed == 0 && p < c->x.t->size; p++)
-        if (meets(held(c, p), share_of(c, c->x.t->rank)) &&
+        if (meets(range_of(c, p), share_of(c, c->x.t->rank)) &&
             room_of(c, p).nnz != room_of(c, p).capacity)
             ss_fail(&c->x, SS_ERR_MESSAGE, p, SS_PHASE_BALANCE);
     return SS_OK;

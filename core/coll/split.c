@@ -18,15 +18,15 @@ int ss_split_reserve_slices(struct ss_coll *c)
 /* Makes room for the reduced part in the backend, if the own stream stays there. */
 static bool reserve_there(struct ss_coll *c, struct ss_stream *part, uint64_t entries)
 {
-    struct ss_held *held = &c->x.work->held[1];
+    struct ss_stream_buffers *buffers = &c->x.work->in_backend[1];
     const int rank = c->x.t->rank;
 
     if (!c->own.in_backend || c->x.failed < 0 ||
-        !ss_held_reserve(held, c->x.backend, (size_t)entries, c->x.esize,
-                         c->rounding.values != SS_VALUES_SAME))
+        !ss_stream_buffers_reserve(buffers, c->x.backend, (size_t)entries, c->x.esize,
+                                   c->rounding.values != SS_VALUES_SAME))
         return false;
-    *part = (struct ss_stream){.idx = held->idx.data,
-                               .val = held->val.data,
+    *part = (struct ss_stream){.idx = buffers->idx.data,
+                               .val = buffers->val.data,
                                .capacity = (size_t)entries,
                                .in_backend = true,
                                .lo = ss_coll_part(c, rank),

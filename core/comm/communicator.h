@@ -115,7 +115,7 @@ struct ss_comm {
     bool warning_own;     /* the warning concerns this rank alone */
     char decisions[1600]; /* lines to be logged */
     bool wait_warned;     /* ss_call_waits has warned */
-    bool held_warned;     /* ss_comm_held_back has warned */
+    bool unsent_told;     /* ss_comm_unsent has warned */
 
     struct ss_grouping *grouping; /* MERGE, else NULL (core/call/group.h) */
 

@@ -9,7 +9,7 @@ void ss_topk_to_backend(struct ss_feedback *f, size_t room)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
-    struct ss_held *held = &x->work->held[0];
+    struct ss_stream_buffers *buffers = &x->work->in_backend[0];
     struct ss_buf *survey = &x->work->survey;
     const size_t count = (size_t)x->t->size,
                  bytes = count * sizeof(struct ss_share) + (count + 1) * sizeof(uint32_t);
@@ -17,12 +17,13 @@ void ss_topk_to_backend(struct ss_feedback *f, size_t room)
     f->host_own = c->own;
     c->own_parts = NULL;
     if (!f->in_backend || ss_buf_reserve(survey, x->mem, bytes) != SS_OK ||
-        !ss_held_reserve(held, x->backend, room, x->esize, ss_topk_values(f) != SS_VALUES_SAME))
+        !ss_stream_buffers_reserve(buffers, x->backend, room, x->esize,
+                                   ss_topk_values(f) != SS_VALUES_SAME))
         return;
     memset(survey->data, 0, bytes);
     c->own_parts = survey->data;
-    c->own = (struct ss_stream){.idx = held->idx.data,
-                                .val = held->val.data,
+    c->own = (struct ss_stream){.idx = buffers->idx.data,
+                                .val = buffers->val.data,
                                 .capacity = room,
                                 .in_backend = true,
                                 .hi = x->n};

@@ -402,7 +402,7 @@ void ss_topk_prepare(struct ss_feedback *f, bool global)
                                        .seed = seed_of(f)};
     const bool keeps = c->rounding.values != SS_VALUES_SAME && !c->rounding.stochastic;
     if (keeps && c->own.in_backend) {
-        c->claims.own_error = w->held[0].error.data;
+        c->claims.own_error = w->in_backend[0].error.data;
         x->backend->ops->clear(x->backend, x->type, c->claims.own_error, entries);
     } else if (keeps) {
         if (ss_buf_reserve_voted(&w->own_error, f->comm->mem, entries * x->esize) != SS_OK) {
@@ -497,7 +497,7 @@ static double off(uint64_t selected, uint64_t k)
 }
 
 /* Returns the elements from which this rank claims, 1 or more. */
-static double held(const struct ss_tensor *t)
+static double elements_of(const struct ss_tensor *t)
 {
     return t->range.n > 0 ? (double)t->range.n : 1;
 }
@@ -521,7 +521,7 @@ static void note_point(struct ss_feedback *f)
     const ss_magnitude least = t->threshold.magnitude;
     ss_series_add(series, &(struct ss_series_point){
                               .call = (double)t->calls,
-                              .density = f->whole ? 1 : (double)f->c.own.nnz / held(t),
+                              .density = f->whole ? 1 : (double)f->c.own.nnz / elements_of(t),
                               .threshold = least > 0 ? ss_magnitude_value(t->type, least) : NAN,
                               .residual = ss_root(ss_residual_square(t)),
                               .input = ss_root(f->input_square),
@@ -542,7 +542,7 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
         t->stats.topk_calls++;
         if (t->lossy_since == 0)
             t->lossy_since = t->calls;
-        const double n = held(t);
+        const double n = elements_of(t);
         t->stats.density_sum += f->whole ? 1 : (double)c->own.nnz / n;
         t->stats.asked_sum += (double)f->k / n;
         t->stats.off_sum += f->whole ? 0 : off(c->own.nnz, f->k);

@@ -93,7 +93,7 @@ static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen,
 static void say_nonblocking(struct page *page, struct ss_stats *stats)
 {
     uint64_t level = atomic_load(&stats->passed[SS_WHY_NONBLOCKING]);
-    uint64_t unmet = atomic_load(&stats->passed[SS_WHY_UNMET]);
+    uint64_t before = atomic_load(&stats->passed[SS_WHY_BEFORE_BLOCKING]);
     uint64_t callbacks = atomic_load(&stats->passed[SS_WHY_CALLBACKS]);
 
     if (level > 0)
@@ -102,11 +102,11 @@ static void say_nonblocking(struct page *page, struct ss_stats *stats)
             "MPI_THREAD_MULTIPLE or PROGRESS is off: PROGRESS=watchdog or thread would raise the "
             "program to that level and take over those that are eligible",
             (ull)level);
-    if (unmet > 0)
+    if (before > 0)
         say(page,
             "%llu nonblocking calls passed through, since no eligible blocking call on their "
             "communicator came before: PROGRESS=watchdog or thread would take them over",
-            (ull)unmet);
+            (ull)before);
     if (callbacks > 0)
         say(page,
             "%llu nonblocking calls passed through, since a rank has operators or attribute "

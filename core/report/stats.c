@@ -29,7 +29,7 @@ static const struct {
     [SS_WHY_DENSE] = {"dense", "dense is faster"},
     [SS_WHY_BACKED_OFF] = {"backed_off", "dense was faster, so the vote was skipped"},
     [SS_WHY_NONBLOCKING] = {"nonblocking", "nonblocking calls not taken over"},
-    [SS_WHY_UNMET] = {"unmet", "nonblocking before an eligible blocking call"},
+    [SS_WHY_BEFORE_BLOCKING] = {"before_blocking", "nonblocking before an eligible blocking call"},
     [SS_WHY_CALLBACKS] = {"callbacks", "nonblocking, own operators or callbacks"},
 };
 
@@ -167,8 +167,9 @@ void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
 /* Tells reasons of calls that are not eligible from the others. */
 static bool is_outside(enum ss_reason reason)
 {
-    static const enum ss_reason outside[] = {SS_WHY_SMALL,        SS_WHY_TYPE,        SS_WHY_BUFFER,
-                                             SS_WHY_COMMUNICATOR, SS_WHY_NONBLOCKING, SS_WHY_UNMET};
+    static const enum ss_reason outside[] = {SS_WHY_SMALL,       SS_WHY_TYPE,
+                                             SS_WHY_BUFFER,      SS_WHY_COMMUNICATOR,
+                                             SS_WHY_NONBLOCKING, SS_WHY_BEFORE_BLOCKING};
 
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
         if (outside[i] == reason)

@@ -28,7 +28,8 @@ enum ss_reason {
     SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
     SS_WHY_BACKED_OFF,   /* dense was faster on the lane, so the vote was skipped */
     SS_WHY_NONBLOCKING,  /* nonblocking calls are not taken over */
-    SS_WHY_UNMET,        /* nonblocking, and no eligible blocking call on the communicator before */
+    SS_WHY_BEFORE_BLOCKING, /* nonblocking, and no eligible blocking call on the communicator before
+                             */
     SS_WHY_CALLBACKS, /* nonblocking, and a rank has callbacks that must not run in our threads */
     SS_REASONS
 };
@@ -86,7 +87,7 @@ struct ss_small {
 
 enum { SS_STRETCHES = 128, SS_SYNCHRONOUS = 32 };
 
-/* Calls of one place that wait for all ranks. */
+/* Calls of one site that wait for all ranks. */
 struct ss_synchronous {
     char site[128], symbol[64]; /* "" = unknown */
     enum ss_kind kind;
@@ -118,7 +119,7 @@ struct ss_merged_record {
     bool on;                    /* MERGE */
     uint64_t votes, calls;      /* group votes, and calls that they agreed on */
     uint64_t exchanges, merged; /* exchanges of several calls, and calls in them */
-    uint64_t held;              /* votes cast because no further call came for a while */
+    uint64_t in_vain;           /* votes cast because no further call came for a while */
     uint64_t groups, planned;   /* groups that are planned, 0: none; for so many calls of a step */
     double predicted;           /* seconds from the first call of such a step to its end */
     double together, alone; /* measured seconds from step to step on the slowest rank: in groups,

@@ -27,17 +27,18 @@ void ss_work_drop(struct ss_work *w)
 }
 
 /* Number of host buffers, which precede those of backends in struct ss_work. */
-enum { BUFFERS = offsetof(struct ss_work, held) / sizeof(struct ss_buf) };
-_Static_assert(offsetof(struct ss_work, held) % sizeof(struct ss_buf) == 0, "nothing but buffers");
+enum { BUFFERS = offsetof(struct ss_work, in_backend) / sizeof(struct ss_buf) };
+_Static_assert(offsetof(struct ss_work, in_backend) % sizeof(struct ss_buf) == 0,
+               "nothing but buffers");
 
-static void let_go(struct ss_held *h)
+static void let_go(struct ss_stream_buffers *b)
 {
-    if (!h->backend)
+    if (!b->backend)
         return;
-    h->backend->ops->drop(h->backend, &h->idx);
-    h->backend->ops->drop(h->backend, &h->val);
-    h->backend->ops->drop(h->backend, &h->error);
-    h->backend = NULL;
+    b->backend->ops->drop(b->backend, &b->idx);
+    b->backend->ops->drop(b->backend, &b->val);
+    b->backend->ops->drop(b->backend, &b->error);
+    b->backend = NULL;
 }
 
 /* Makes `buf` at least `bytes` long. A buffer that grows is replaced; its contents are not
@@ -50,33 +51,33 @@ static bool make(struct ss_backend *backend, struct ss_buf *buf, size_t bytes)
     return backend->ops->make(backend, NULL, buf, bytes + bytes / 8) == SS_OK;
 }
 
-static bool reserve(struct ss_held *held, size_t entries, size_t esize, bool errors)
+static bool reserve(struct ss_stream_buffers *b, size_t entries, size_t esize, bool errors)
 {
-    return make(held->backend, &held->idx, entries * sizeof(uint32_t)) &&
-           make(held->backend, &held->val, entries * esize) &&
-           (!errors || make(held->backend, &held->error, entries * esize));
+    return make(b->backend, &b->idx, entries * sizeof(uint32_t)) &&
+           make(b->backend, &b->val, entries * esize) &&
+           (!errors || make(b->backend, &b->error, entries * esize));
 }
 
 /* A backend that a call has left was freed by let_go; a new backend at its address is not
  * distinguished, since backends are few and long-lived. */
-bool ss_held_reserve(struct ss_held *held, struct ss_backend *backend, size_t entries, size_t esize,
-                     bool errors)
+bool ss_stream_buffers_reserve(struct ss_stream_buffers *b, struct ss_backend *backend,
+                               size_t entries, size_t esize, bool errors)
 {
     entries++;
-    if (held->backend && held->backend != backend) {
-        let_go(held);
-        held->refused = 0;
+    if (b->backend && b->backend != backend) {
+        let_go(b);
+        b->refused = 0;
     }
-    if (held->refused > 0 && entries >= held->refused && ++held->calls < SS_HELD_TRIES)
+    if (b->refused > 0 && entries >= b->refused && ++b->calls < SS_RESERVE_TRIES)
         return false;
-    held->backend = backend;
-    held->calls = 0;
-    if (reserve(held, entries, esize, errors)) {
-        held->refused = 0;
+    b->backend = backend;
+    b->calls = 0;
+    if (reserve(b, entries, esize, errors)) {
+        b->refused = 0;
         return true;
     }
-    let_go(held);
-    held->refused = entries;
+    let_go(b);
+    b->refused = entries;
     return false;
 }
 
@@ -96,6 +97,6 @@ void ss_work_free(struct ss_work *w)
 
     for (size_t i = 0; i < BUFFERS; i++)
         ss_buf_free(&buf[i]);
-    let_go(&w->held[0]);
-    let_go(&w->held[1]);
+    let_go(&w->in_backend[0]);
+    let_go(&w->in_backend[1]);
 }

@@ -14,7 +14,7 @@ struct ss_sample {
 
 /* Entries that stay in the backend of a call's buffers, and their rounding errors. */
 struct ss_backend;
-struct ss_held {
+struct ss_stream_buffers {
     struct ss_backend *backend;
     struct ss_buf idx, val, error;
     size_t refused; /* entries for which the backend had no memory, 0: none */
@@ -47,7 +47,7 @@ struct ss_work {
     struct ss_buf balance;      /* counts and borders of balanced parts */
     struct ss_buf leaving;      /* parts of the own stream while the backend encodes them */
 
-    struct ss_held held[2]; /* the own stream; its reduced part */
+    struct ss_stream_buffers in_backend[2]; /* the own stream; its reduced part */
 };
 
 /* Returns the bytes that algorithms have left for later calls. */
@@ -61,9 +61,9 @@ void ss_work_free(struct ss_work *work);
 
 /* Makes room in the backend for `entries` entries of `esize` bytes and, with `errors`, for their
  * errors. If there is no room, frees what there was and returns false. Making memory may block on
- * the device, so that a refused size is tried again only once in SS_HELD_TRIES calls. */
-enum { SS_HELD_TRIES = 16 };
-bool ss_held_reserve(struct ss_held *held, struct ss_backend *backend, size_t entries, size_t esize,
-                     bool errors);
+ * the device, so that a refused size is tried again only once in SS_RESERVE_TRIES calls. */
+enum { SS_RESERVE_TRIES = 16 };
+bool ss_stream_buffers_reserve(struct ss_stream_buffers *b, struct ss_backend *backend,
+                               size_t entries, size_t esize, bool errors);
 
 #endif

@@ -124,7 +124,7 @@ void ss_residual_add_dense(struct ss_tensor *t, uint64_t first, const void *val,
 void ss_residual_join(const struct ss_tensor *t, const void *in, void *out, double share)
 {
     const size_t esize = ss_type_size(t->type), first = (size_t)t->range.first * esize,
-                 held = (size_t)t->range.n * esize, end = first + held;
+                 end = first + (size_t)t->range.n * esize;
 
     if (in != out && t->range.by_host) {
         memcpy(out, in, first);

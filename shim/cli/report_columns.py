@@ -148,7 +148,7 @@ REASONS = {
     "dense": "the ranks predicted less time for the MPI library's own collective",
     "backed_off": "after a dense plan the next 1, 3, 7, ... at most 63 calls pass without scan and vote; then a call votes again",
     "nonblocking": "PROGRESS says when nonblocking calls are served",
-    "unmet": "PROGRESS=watchdog or thread serves them",
+    "before_blocking": "PROGRESS=watchdog or thread serves them",
 }
 LANES = Group("lanes", "Call signatures", """
 lane | signature | count | 123 | number of the call signature in this report: communicator, collective, count, type and operator, equal on all ranks
@@ -160,7 +160,7 @@ type | type | text | 1 | datatype of the elements
 kind | | text | | the collective
 op | | text | | the operator; means nothing in an allgather
 _op | op | text | 1 | the operator; before it the collective where it is no allreduce
-calls | calls | count | 1 | eligible calls; of a sum of more than 2^30 elements each 2^30 count as one, and the rest
+calls | calls | count | 1 | eligible calls; of a sum of more than 2^30 elements each 2^30 count as one, and the remainder
 density_mean | density | share | 1! | share of the elements of this rank's input that are not zero, or were selected; mean of the calls that were scanned
 density_max | largest | share | 1* | largest density of a rank in a call
 density_result | of result | share | 1! | density of the result, mean of the calls made sparse in which this rank has all of it
@@ -235,7 +235,7 @@ _remark | | text | 1 | marks the measured time, and the fastest sparse algorithm
 TOPK = Group("", "Predicted for MODE=topk (MODE=observe)", """
 _lane | signature | count | 1 | number of the call signature, as above
 _density | takes | share | 1! | share of the elements that would be sent
-_kept | of the norm^2 | share | 1! | share of the input's squared norm in them; the rest waits in the residual
+_kept | of the norm^2 | share | 1! | share of the input's squared norm in them; the remainder waits in the residual
 _algorithm | algorithm | text | 1 | the collective of the least predicted time
 _bytes | bytes sent | bytes | 1 | bytes that this rank would send in a call
 _between | between hosts | bytes | 1? | those of them that leave the host

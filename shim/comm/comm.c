@@ -143,7 +143,7 @@ void shim_comm_release(struct shim_comm *c)
 
     if (c->core) {
         shim_tell_lost(c->core);
-        shim_tell_held_back(c->core);
+        shim_tell_unsent(c->core);
         shim_tell_freed(c);
     }
     if (c->core && shim_report_is_due())

@@ -270,7 +270,7 @@ void shim_comm_close_all(void);
 /* shim/comm/comm_words.c */
 /* Warns once of residuals of tensors that have left top-k, when the communicator is freed or the
  * job ends. */
-void shim_tell_held_back(struct ss_comm *comm);
+void shim_tell_unsent(struct ss_comm *comm);
 /* Warns once of residuals that are lost with communicators that the program frees and makes
  * anew. */
 void shim_tell_freed(const struct shim_comm *c);

@@ -27,11 +27,10 @@ void shim_tell_freed(const struct shim_comm *c)
                  c->name, norm);
 }
 
-void shim_tell_held_back(struct ss_comm *comm)
+void shim_tell_unsent(struct ss_comm *comm)
 {
     char text[600];
 
-    if (shim.settings.topk && ss_comm_held_back(comm, text, sizeof text) > 0 &&
-        shim.process.rank == 0)
+    if (shim.settings.topk && ss_comm_unsent(comm, text, sizeof text) > 0 && shim.process.rank == 0)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }

@@ -47,7 +47,7 @@ bool shim_asked_for_requests(void);
 /* Returns why a nonblocking call on a communicator without an entry passes. */
 static inline enum ss_reason shim_unmet(void)
 {
-    return shim_asked_for_requests() ? SS_WHY_COMMUNICATOR : SS_WHY_UNMET;
+    return shim_asked_for_requests() ? SS_WHY_COMMUNICATOR : SS_WHY_BEFORE_BLOCKING;
 }
 
 /* Handle MPI_Init and MPI_Init_thread through `next`, and raise the level if asked for. */

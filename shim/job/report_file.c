@@ -129,7 +129,7 @@ static void book_tensors(bool last)
         if (comms[i]->core) {
             if (last) {
                 shim_tell_lost(comms[i]->core);
-                shim_tell_held_back(comms[i]->core);
+                shim_tell_unsent(comms[i]->core);
             }
             if (shim_report_is_due())
                 ss_comm_book_tensors(comms[i]->core, false);

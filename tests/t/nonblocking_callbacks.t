@@ -30,7 +30,7 @@ grep -q 'PROGRESS=watchdog or thread would raise the program' "$WORK/err"
 tap "$?" "... and the report says what would take them over"
 MPIR_CVAR_DEFAULT_THREAD_LEVEL=MPI_THREAD_MULTIPLE OMPI_MPI_THREAD_LEVEL=3 preloaded 3 nb_layers --divide 256 --steps 3
 tap_taken_none "at MPI_THREAD_MULTIPLE without a blocking call before: they pass through"
-[ "$(passed_for unmet)" -gt 0 ] && grep -q 'no eligible blocking call on their' "$WORK/err"
+[ "$(passed_for before_blocking)" -gt 0 ] && grep -q 'no eligible blocking call on their' "$WORK/err"
 tap "$?" "... and the report says why"
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=1:2 SPARSESHIM_EXCLUDE='*' preloaded 3 nb_layers --divide 256 --steps 3
 tap_taken "MODE=topk with a rule raises the program and takes them over" 300

@@ -91,7 +91,7 @@ static void in_the_end_all_of_it_is_sent(void **state)
     train(&t, 200, 200);
     for (int r = 0; r < P; r++) {
         assert_null(tensor_of(&t, r, 0)->residual.values.data);
-        assert_int_equal(ss_comm_held_back(t.job.comm[r], text, sizeof text), 0);
+        assert_int_equal(ss_comm_unsent(t.job.comm[r], text, sizeof text), 0);
     }
     expect_conservation(&t, 242);
     training_close(&t);
@@ -108,10 +108,10 @@ static void what_remains_at_the_end_is_named_with_its_norm(void **state)
     for (int r = 0; r < P; r++) {
         snprintf(expected, sizeof expected, "ends with a residual of norm %.3g on rank %d",
                  norm(&t, r), r);
-        assert_int_equal(ss_comm_held_back(t.job.comm[r], text, sizeof text), 1);
+        assert_int_equal(ss_comm_unsent(t.job.comm[r], text, sizeof text), 1);
         assert_non_null(strstr(text, "6007 float"));
         assert_non_null(strstr(text, expected));
-        assert_int_equal(ss_comm_held_back(t.job.comm[r], text, sizeof text), 0);
+        assert_int_equal(ss_comm_unsent(t.job.comm[r], text, sizeof text), 0);
     }
     training_close(&t);
 }

@@ -271,7 +271,7 @@ static void nonblocking_calls_that_pass_are_told_what_would_take_them_over(void 
                "MPI_THREAD_MULTIPLE or PROGRESS is off: PROGRESS=watchdog or thread would raise "
                "the program to that level and take over those that are eligible\n");
     atomic_store(&stats.passed[SS_WHY_NONBLOCKING], 0);
-    atomic_store(&stats.passed[SS_WHY_UNMET], 4);
+    atomic_store(&stats.passed[SS_WHY_BEFORE_BLOCKING], 4);
     atomic_store(&stats.passed[SS_WHY_CALLBACKS], 1);
     assert_why(&stats, &scene,
                "4 nonblocking calls passed through, since no eligible blocking call on their "

@@ -42,12 +42,12 @@ static struct ss_backend backends[2] = {{&ops}, {&ops}};
 
 static bool ask(struct ss_work *w, int backend, size_t entries)
 {
-    return ss_held_reserve(&w->held[0], &backends[backend], entries, 4, true);
+    return ss_stream_buffers_reserve(&w->in_backend[0], &backends[backend], entries, 4, true);
 }
 
 static void begin(struct ss_work *w, size_t room)
 {
-    *w = (struct ss_work){.held = {{.backend = NULL}}};
+    *w = (struct ss_work){.in_backend = {{.backend = NULL}}};
     the.room = room;
     the.tries = the.made = the.dropped = 0;
 }
@@ -64,7 +64,7 @@ static void without_room_it_is_tried_once_in_many_calls(void **state)
 
     (void)state;
     begin(&w, 100);
-    for (unsigned call = 0; call < 4 * SS_HELD_TRIES; call++)
+    for (unsigned call = 0; call < 4 * SS_RESERVE_TRIES; call++)
         assert_false(ask(&w, 0, 1000 + call));
     assert_int_equal(the.tries, 4);
     end(&w);
@@ -81,7 +81,7 @@ static void room_that_has_come_is_found(void **state)
     the.room = 1 << 20;
     while (!ask(&w, 0, 1000))
         calls++;
-    assert_int_equal(calls, SS_HELD_TRIES - 1);
+    assert_int_equal(calls, SS_RESERVE_TRIES - 1);
     the.tries = 0;
     for (unsigned call = 0; call < 100; call++)
         assert_true(ask(&w, 0, 1000 - call));
