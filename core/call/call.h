@@ -74,20 +74,8 @@ void ss_comm_give_back(struct ss_comm *comm);
  * before it has ended. */
 unsigned ss_comm_window(const struct ss_comm *comm);
 
-/* Votes "off" (MPI_Pcontrol) for all later calls. */
-void ss_comm_set_off(struct ss_comm *comm, bool off);
-
-/* Votes "environment" for all later calls if `own`: the caller has its own traps or rounding mode
- * (ss_fpenv_is_unusual), and the call is a sum of floats. */
-void ss_comm_set_environment(struct ss_comm *comm, bool own);
-
-/* Votes for all later calls that the MPI library's allreduce, if they come to it, must be one that
- * can be polled. Needed while other calls of this rank are under way. */
-void ss_comm_set_polled(struct ss_comm *comm, bool polled);
-
-/* Votes for all later calls that nonblocking ones must go to the MPI library, on all ranks.
- * nonblocking: the calls are nonblocking, on all ranks. */
-void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking);
+/* Sets what holds for the calls that follow; copied. */
+void ss_comm_set_caller(struct ss_comm *comm, const struct ss_caller *caller);
 
 /* Turns calls of registered tensors into rounds on a transport of their own (core/partial),
  * on all ranks or none. Returns SS_OK or SS_ERR_MEMORY. */
@@ -104,14 +92,6 @@ struct ss_rounds_stats;
 /* Returns the counts of rounds that this rank has seen. *not_asked_for: calls of other ranks that
  * this rank has not made. */
 struct ss_rounds_stats ss_comm_rounds_seen(const struct ss_comm *comm, uint64_t *not_asked_for);
-
-/* Sets the number of the next call, by which messages, logs and traces name it. Without this
- * function the calls on the communicator are counted. */
-void ss_comm_set_number(struct ss_comm *comm, uint64_t number);
-
-/* Sets the site in the application from which the next calls come, for the identity of tensors
- * (MODE=topk). */
-void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
 
 /* Copies the next warning of a call to text and forgets it. Returns false if there is none. *own:
  * the warning is about this rank alone, and not about a fact that all ranks have found. */
@@ -200,7 +180,7 @@ bool ss_call_joined(const struct ss_call *call);
  * communicator fails it on all ranks. */
 void ss_call_lost(struct ss_call *call);
 
-/* Returns true after SS_NATIVE if a rank has voted "polled" (ss_comm_set_polled). Returns false if
+/* Returns true after SS_NATIVE if a rank has voted "polled" (struct ss_caller). Returns false if
  * there was no vote. */
 bool ss_call_polled(const struct ss_call *call);
 
@@ -212,7 +192,7 @@ bool ss_call_polled(const struct ss_call *call);
  * may be formed in another order. */
 uint64_t ss_call_piece(const struct ss_call *call);
 
-/* Returns true after the end if a rank has voted "callbacks" (ss_comm_set_callbacks). */
+/* Returns true after the end if a rank has voted "callbacks" (struct ss_caller). */
 bool ss_call_callbacks(const struct ss_call *call);
 
 /* Returns after the end of a sparse call the exceptions of core/base/fpenv.h that the caller must

@@ -103,9 +103,9 @@ struct ss_wait {
 struct ss_call {
     struct ss_feedback f;
     bool broken;          /* the input cannot be read */
-    uint64_t number;      /* number for messages (ss_comm_set_number) */
+    uint64_t number;      /* number for messages (struct ss_caller) */
     uint64_t failed_call; /* earlier call whose error this call returns, 0: none */
-    struct ss_caller_votes caller;
+    struct ss_caller caller;
     struct ss_flight flight;
     struct ss_group_member member;
     struct ss_look look;

@@ -126,35 +126,9 @@ void ss_comm_differs(struct ss_comm *comm)
     comm->mismatch_from = 1;
 }
 
-void ss_comm_set_off(struct ss_comm *comm, bool off)
+void ss_comm_set_caller(struct ss_comm *comm, const struct ss_caller *caller)
 {
-    comm->caller.off = off;
-}
-
-void ss_comm_set_environment(struct ss_comm *comm, bool own)
-{
-    comm->caller.environment = own;
-}
-
-void ss_comm_set_polled(struct ss_comm *comm, bool polled)
-{
-    comm->caller.polled = polled;
-}
-
-void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking)
-{
-    comm->caller.callbacks = callbacks;
-    comm->nonblocking = nonblocking;
-}
-
-void ss_comm_set_number(struct ss_comm *comm, uint64_t number)
-{
-    comm->number = number;
-}
-
-void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site)
-{
-    comm->site = *site;
+    comm->caller = *caller;
 }
 
 bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size, bool *own)

@@ -176,14 +176,14 @@ void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_co
     f->comm = comm;
     call->flight.f = call->look.f = f;
     call->flight.slot = slot;
-    f->nonblocking = comm->nonblocking;
+    f->nonblocking = comm->caller.nonblocking;
     call->wait.moves = comm->moves;
     call->wait.polls = comm->polls;
     call->not_finite = comm->t->not_finite;
     call->caller = comm->caller;
-    call->number = comm->number > 0 ? comm->number : comm->starts + 1;
+    call->number = call->caller.number > 0 ? call->caller.number : comm->starts + 1;
     if (comm->tensors)
-        f->site = comm->site;
+        f->site = comm->caller.site;
     x->t = comm->t;
     x->work = &comm->works[slot];
     x->mem = comm->mem;

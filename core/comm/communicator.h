@@ -67,9 +67,17 @@ struct ss_call_site {
     const void *buffer; /* the application's receive buffer; NULL: that of the call */
 };
 
-/* Votes of a rank that its caller sets (ss_comm_set_off and the like). */
-struct ss_caller_votes {
-    bool off, environment, polled, callbacks;
+/* What the caller tells of the calls that it starts next. The first four are votes of this rank. */
+struct ss_caller {
+    bool off;         /* MPI_Pcontrol */
+    bool environment; /* the call is a sum of floats under the caller's own traps or rounding mode
+                         (ss_fpenv_is_unusual) */
+    bool polled;      /* the MPI library's allreduce, if the calls come to it, must be one that can
+                         be polled, since other calls of this rank are under way */
+    bool callbacks;   /* nonblocking calls must go to the MPI library, on all ranks */
+    bool nonblocking; /* the calls are nonblocking, on all ranks */
+    uint64_t number;  /* by which messages, logs and traces name the next call; 0: it is counted */
+    struct ss_call_site site; /* for the identity of tensors (MODE=topk) */
 };
 
 struct ss_comm {
@@ -82,18 +90,16 @@ struct ss_comm {
     struct ss_shared *shared;       /* memory that all ranks share, NULL: none */
     struct ss_peers *peers; /* ranks of this host read each other's memory; NULL: they do not */
     struct ss_costs network;
-    bool costs_agreed;             /* no rank will ask for a calibration any more */
-    double cost_scan;              /* seconds per element scanned, last seen here */
-    double cost_vote;              /* seconds per vote, least seen here */
-    uint32_t calls;                /* voted calls so far */
-    struct ss_caller_votes caller; /* of the calls that follow */
-    bool nonblocking;              /* the call being started is nonblocking */
-    uint64_t number;               /* ss_comm_set_number, 0: not set */
-    uint64_t mismatch_from; /* options differ between ranks: from that start on all is native */
-    int status;             /* < 0: a call failed here; the next fields say where */
+    bool costs_agreed;       /* no rank will ask for a calibration any more */
+    double cost_scan;        /* seconds per element scanned, last seen here */
+    double cost_vote;        /* seconds per vote, least seen here */
+    uint32_t calls;          /* voted calls so far */
+    struct ss_caller caller; /* ss_comm_set_caller */
+    uint64_t mismatch_from;  /* options differ between ranks: from that start on all is native */
+    int status;              /* < 0: a call failed here; the next fields say where */
     int failed_peer;
     enum ss_phase failed_phase;
-    uint64_t failed_call;  /* its number (ss_comm_set_number) */
+    uint64_t failed_call;  /* its number */
     uint64_t failure_from; /* all ranks know of the failure; calls from this start on fail */
     bool failure_agreed;   /* that start has come, or no message can reach the ranks any more */
     struct ss_lanes lanes; /* pages that no lane has used stay untouched */
@@ -125,7 +131,6 @@ struct ss_comm {
     uint64_t rounds_bytes;               /* bytes of `rounds` that the statistics have */
     uint64_t rounds_inside;              /* those of rounds_bytes inside the host */
     struct ss_transport *rounds_t;       /* transport of `rounds` alone */
-    struct ss_call_site site;            /* of the calls that follow */
 };
 
 uint64_t ss_lane_hash(const struct ss_lane_key *key);

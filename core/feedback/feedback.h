@@ -75,7 +75,7 @@ struct ss_feedback {
     enum ss_type reported_type;
     struct ss_lane *lane; /* NULL until no earlier call of its lane is in the way */
     bool cannot;          /* the arguments are not served */
-    bool nonblocking;     /* as ss_comm_set_callbacks said when it started */
+    bool nonblocking;     /* as struct ss_caller said when it started */
 
     /* MODE=topk */
     struct ss_call_site site; /* of the application's call */

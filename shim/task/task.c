@@ -290,15 +290,16 @@ static void start_window(struct shim_task *task)
 
     /* only the allreduce has windows; calls of other kinds are one window */
     task->n = left < SS_WINDOW || task->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
-    ss_comm_set_number(comm->core, task->posted.number);
-    ss_comm_set_off(comm->core, task->posted.off);
-    ss_comm_set_environment(comm->core, task->posted.environment);
-    ss_comm_set_polled(comm->core, task->posted.polled || must_poll());
-    ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks.any), is_nonblocking(task));
-    if (shim.settings.topk) {
+    if (shim.settings.topk)
         task->posted.site.buffer = shim_task_known_as(task);
-        ss_comm_set_site(comm->core, &task->posted.site);
-    }
+    ss_comm_set_caller(comm->core,
+                       &(struct ss_caller){.off = task->posted.off,
+                                           .environment = task->posted.environment,
+                                           .polled = task->posted.polled || must_poll(),
+                                           .callbacks = atomic_load(&shim.callbacks.any),
+                                           .nonblocking = is_nonblocking(task),
+                                           .number = task->posted.number,
+                                           .site = task->posted.site});
     if (task == comm->queue.first) {
         ss_comm_begin_anew(comm->core);
         task->core = ss_comm_call(comm->core);

@@ -104,7 +104,7 @@ static void start_call(struct partial_job *p, int r)
     for (size_t i = 0; i < n; i++)
         p->in[r][i] = value(p, r, t, i);
     p->calling[r] = true;
-    ss_comm_set_off(comm, r == p->off_rank && (t - 1) / TENSORS % 8 > 0);
+    comm->caller.off = r == p->off_rank && (t - 1) / TENSORS % 8 > 0;
     int status = ss_call_start(ss_comm_call(comm), comm, &ss_host, SS_F32, SS_SUM, p->in[r],
                                p->out[r], n, 0);
     assert_int_not_equal(status, SS_NATIVE);

@@ -175,9 +175,9 @@ static void off_on_one_rank_sends_all_native_until_on_again(void **state)
     for (int kind = 0; kind < SS_KINDS; kind++) {
         struct subject s = subject_of(kind, SS_RING);
         open_call(&j, &s, 5, N);
-        ss_comm_set_off(j.k.job.comm[3], true);
+        j.k.job.comm[3]->caller.off = true;
         expect_native(&j, SS_WHY_OFF);
-        ss_comm_set_off(j.k.job.comm[3], false);
+        j.k.job.comm[3]->caller.off = false;
         expect_right(&j);
         close_call(&j);
     }

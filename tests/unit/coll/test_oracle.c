@@ -353,7 +353,7 @@ static void any_order_of_calls_stays_exact(void **state)
                 for (int r = 0; r < size; r++) {
                     w.job[j].settings[r].algorithm = w.algorithm;
                     w.job[j].mem[r].limit = 0;
-                    ss_comm_set_off(w.job[j].comm[r], g % 23 == 0 && r == 1);
+                    w.job[j].comm[r]->caller.off = g % 23 == 0 && r == 1;
                 }
             if (g % 5 == 0)
                 w.job[0].mem[size - 1].limit = w.job[0].mem[size - 1].used + (g >> 44);

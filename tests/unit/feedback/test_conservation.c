@@ -363,7 +363,7 @@ static void sum_layer(struct program *p, int way, int layer)
         }
         job->in[r] = p->in[r];
         job->out[r] = p->out[r][p->buffers == 3 ? LAYERS : own ? layer : scratch];
-        ss_comm_set_off(job->comm[r], r == off);
+        job->comm[r]->caller.off = r == off;
     }
     p->calls++;
     assert_true(job_call(job, SS_F32, SS_SUM, way_n[way]));
@@ -388,7 +388,7 @@ static void sum_scalar(struct program *p)
         one[r] = 1;
         p->job.in[r] = &one[r];
         p->job.out[r] = p->out[r][0];
-        ss_comm_set_off(p->job.comm[r], false);
+        p->job.comm[r]->caller.off = false;
     }
     assert_true(job_call(&p->job, SS_F32, SS_SUM, 1));
 }

@@ -412,7 +412,7 @@ static void before_a_sum_is_looked_at_nothing_joins_it(void **state)
     draw(&t, 3);
     put(SS_F32, t.gradient[3], 5, (double)NAN);
     for (int r = 0; r < 4; r++)
-        ss_comm_set_callbacks(t.job.comm[r], true, true);
+        t.job.comm[r]->caller = (struct ss_caller){.callbacks = true, .nonblocking = true};
     expect_native_and_untouched(&t, SS_WHY_CALLBACKS);
     training_close(&t);
 }

@@ -138,7 +138,7 @@ static void nonblocking_calls_take_messages(void **state)
     (void)state;
     open_reading(&t, "1122", 1100, SS_F32);
     for (int r = 0; r < t.job.size; r++)
-        ss_comm_set_callbacks(t.job.comm[r], false, true);
+        t.job.comm[r]->caller = (struct ss_caller){.nonblocking = true};
     compare(&t, "1122", false);
     close_reading(&t);
 }

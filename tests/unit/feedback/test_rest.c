@@ -108,7 +108,7 @@ static void what_is_not_finite_keeps_the_residual_out_of_a_call_for_callbacks(vo
         if (!finite)
             put(SS_F32, t.gradient[2], 17, (double)NAN);
         for (int r = 0; r < SIZE; r++)
-            ss_comm_set_callbacks(t.job.comm[r], true, true);
+            t.job.comm[r]->caller = (struct ss_caller){.callbacks = true, .nonblocking = true};
         training_call(&t, false);
         assert_int_equal(t.job.status[0], SS_NATIVE);
         assert_int_equal(ss_call_reason(ss_comm_call(t.job.comm[0])), SS_WHY_CALLBACKS);

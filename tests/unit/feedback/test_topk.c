@@ -117,12 +117,12 @@ static void an_exact_buffer_beside_it_does_not_keep_a_gradient_dense(void **stat
     for (uint64_t s = 0; s < 100; s++) {
         draw(&t, s, 1);
         for (int r = 0; r < 4; r++)
-            ss_comm_set_site(t.job.comm[r], &(struct ss_call_site){.name = "first"});
+            t.job.comm[r]->caller.site = (struct ss_call_site){.name = "first"};
         training_step(&t, false);
         assert_int_equal(t.job.status[0], SS_OK);
         memcpy(t.job.out, out[1], sizeof out[1]);
         for (int r = 0; r < 4; r++) /* called from elsewhere */
-            ss_comm_set_site(t.job.comm[r], &(struct ss_call_site){.name = "second"});
+            t.job.comm[r]->caller.site = (struct ss_call_site){.name = "second"};
         training_call(&t, false);
         for (int r = 0; r < 4 && s == 0; r++)
             ss_tensor_settle(ss_tensors_first(t.job.comm[r]->tensors), false, SS_TENSOR_OTHERS);

@@ -178,8 +178,9 @@ static inline void beside_start(struct beside_job *b, int rank)
     b->open[rank][b->opened[rank]++] = (struct beside_open){call, number};
     if (b->opened[rank] > b->most[rank])
         b->most[rank] = b->opened[rank];
-    ss_comm_set_off(comm, last && p->off > 0 && number >= p->off);
-    ss_comm_set_callbacks(comm, last && p->callbacks > 0 && number >= p->callbacks, true);
+    comm->caller.off = last && p->off > 0 && number >= p->off;
+    comm->caller.callbacks = last && p->callbacks > 0 && number >= p->callbacks;
+    comm->caller.nonblocking = true;
     status = ss_call_start(call, comm, &ss_host, p->type, SS_SUM, b->in[rank][number],
                            b->out[rank][number], count_of(number), 0);
     if (status != SS_PENDING)
