@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "core/tensor/rules_impl.h"
 
 enum { MOST_SHOWN = 60 }; /* characters of a rule in a message */
@@ -32,11 +33,6 @@ struct span {
 static bool is_separator(char c)
 {
     return c == ';' || c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 static bool is(struct span s, const char *word)
@@ -73,66 +69,20 @@ static void complain(struct parser *p, const char *at, const char *format, ...)
 
 /* ---- values ---- */
 
-static bool read_whole(struct span s, uint64_t *value)
-{
-    uint64_t v = 0;
+enum { LONGEST_NUMBER = 64 };
 
-    if (s.length == 0)
-        return false;
-    for (size_t i = 0; i < s.length; i++) {
-        if (!is_digit(s.at[i]))
-            return false;
-        uint64_t digit = (uint64_t)(s.at[i] - '0');
-        if (v > (UINT64_MAX - digit) / 10)
-            return false;
-        v = 10 * v + digit;
-    }
-    *value = v;
-    return true;
+/* Copies a number; "" if it is too long to be one. */
+static const char *number(char text[LONGEST_NUMBER], struct span s)
+{
+    if (s.length < LONGEST_NUMBER)
+        memcpy(text, s.at, s.length);
+    text[s.length < LONGEST_NUMBER ? s.length : 0] = '\0';
+    return text;
 }
 
-/* Reads DIGITS[.DIGITS][e[+-]DIGITS][%], independently of the locale. At most 18 digits and
- * exponents to 22 are allowed, so that the value is off by at most one rounding. */
-static bool read_decimal(struct span s, double *value)
+static bool read_whole(struct span s, uint64_t *value)
 {
-    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    uint64_t digits = 0, power = 0;
-    int count = 0, exponent = 0;
-    bool point = false, negative = false;
-    size_t i = 0;
-
-    if (s.length > 0 && s.at[s.length - 1] == '%') {
-        s.length--;
-        exponent = -2;
-    }
-    for (; i < s.length && (is_digit(s.at[i]) || (s.at[i] == '.' && !point)); i++) {
-        if (s.at[i] == '.') {
-            point = true;
-            continue;
-        }
-        if (++count > 18)
-            return false;
-        digits = 10 * digits + (uint64_t)(s.at[i] - '0');
-        exponent -= point;
-    }
-    if (count == 0)
-        return false;
-    if (i < s.length) {
-        if (s.at[i] != 'e' && s.at[i] != 'E')
-            return false;
-        i++;
-        if (i < s.length && (s.at[i] == '-' || s.at[i] == '+'))
-            negative = s.at[i++] == '-';
-        if (!read_whole((struct span){s.at + i, s.length - i}, &power) || power > 40)
-            return false;
-        exponent += negative ? -(int)power : (int)power;
-    }
-    if (exponent < -22 || exponent > 22)
-        return false;
-    *value = exponent < 0 ? (double)digits / tens[-exponent] : (double)digits * tens[exponent];
-    return true;
+    return cfg_number_count(number((char[LONGEST_NUMBER]){0}, s), value);
 }
 
 static const char *copy(struct parser *p, struct span s)
@@ -213,7 +163,8 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
 
 static void read_density(struct parser *p, struct ss_rule *r, struct span value)
 {
-    if (!read_decimal(value, &r->density) || !(r->density > 0) || r->density > 1)
+    if (!cfg_number_share(number((char[LONGEST_NUMBER]){0}, value), &r->density) ||
+        !(r->density > 0) || r->density > 1)
         complain(p, value.at,
                  "density takes a number above 0 and up to 1, or a percentage such as 1%%");
     else if (r->k > 0)

@@ -85,6 +85,7 @@ static void counts_take_a_number_or_a_range_with_its_ends(void **state)
     assert_false(takes_count("count=:20", 21));
     assert_true(takes_count("count=:", 5));
     assert_true(takes_count("count=18446744073709551615", UINT64_MAX));
+    assert_true(takes_count("count=64Ki:1M", 65536)); /* written as in MIN_COUNT */
 }
 
 static void types_are_float_and_double(void **state)
