@@ -4,6 +4,7 @@
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -116,6 +117,13 @@ bool cfg_sysconfdir(char *path, size_t size);
 bool cfg_libdir(char *path, size_t size);
 bool cfg_libexecdir(char *path, size_t size);
 
+/* Writes the user's folder of profiles by the XDG base directory specification. Writes "" if the
+ * user has no home, the path is relative, or the program has another user's rights. */
+void cfg_user_folder(char path[PATH_MAX]);
+
+/* Writes the folder of profiles of a build directory; returns false in an installed tree. */
+bool cfg_profiles(char *path, size_t size);
+
 /* Returns the i-th file that was looked for, in the order of rising precedence; NULL past the last.
  * *found (may be NULL) is "read", "not there", or the reason why it could not be read. Owned by
  * cfg.
@@ -192,10 +200,6 @@ size_t cfg_find(const char *name);
  * and with '-' or '_'; NULL if there was no such option. */
 const char *cfg_removed(const char *name);
 
-/* Returns the names of the profiles that CONFIG=@NAME finds, sorted and separated by ", "; to be
- * freed. NULL if there are none, or memory is short. */
-char *cfg_profile_names(void);
-
 /* Writes a value as messages show it: at most 60 characters, then "..."; bytes that are no
  * printable character of UTF-8 as \xNN. Returns the text. */
 enum { CFG_QUOTED = 4 * 60 + sizeof "..." };
@@ -212,10 +216,6 @@ const char *cfg_not_known(char text[CFG_UNKNOWN], const char *prefix, const char
 /* Returns NULL if the row admits the value, else a sentence, to be freed, with the allowed values.
  */
 char *cfg_objection(size_t row, const char *value);
-
-/* Returns a value as `info` shows it, to be freed: without blanks around it, words in lower case,
- * percentages as shares. NULL if the row does not admit the value, or memory is short. */
-char *cfg_canonical(size_t row, const char *value);
 
 /* Returns true if `name` is close to `typed` and closer than *best, which is then lowered. Start a
  * search for a mistyped word with *best = SIZE_MAX. Case and '-' or '_' make no difference. */

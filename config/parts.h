@@ -1,8 +1,6 @@
-/* Shared by the files of config/; the rest of the project sees config.h only. */
+/* Shared by the files of config/; other folders see config.h only. */
 #ifndef CONFIG_PARTS_H
 #define CONFIG_PARTS_H
-
-#include <limits.h>
 
 #include "config/config.h"
 
@@ -150,13 +148,6 @@ bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bo
 /* Writes the absolute path of a directory, given its path relative to the directory of a file:
  * "../etc" and "/opt/lib/a.so" give "/opt/etc". Returns false if it does not fit. */
 bool cfg_path(char *path, size_t size, const char *file, const char *way);
-
-/* Writes the user's folder of profiles by the XDG base directory specification. Writes "" if the
- * user has no home, the path is relative, or the program has another user's rights. */
-void cfg_user_folder(char path[PATH_MAX]);
-
-/* Writes the folder of profiles of a build directory; returns false in an installed tree. */
-bool cfg_profiles(char *path, size_t size);
 
 /* Acts like cfg_load with this SYSCONFDIR (NULL: not known) and this folder of the profiles of a
  * build directory (NULL: none). */

@@ -199,13 +199,3 @@ char *cfg_objection(size_t row, const char *value)
     free(kept);
     return objection;
 }
-
-char *cfg_canonical(size_t row, const char *value)
-{
-    union cfg_value parsed;
-    char *kept = trimmed(value);
-    if (kept != NULL && cfg_parse(&cfg_table[row], kept, &parsed))
-        return shown(&cfg_table[row], &parsed, kept);
-    free(kept);
-    return NULL;
-}

@@ -117,3 +117,18 @@ bool cfg_profiles(char *path, size_t size)
 {
     return SPARSESHIM_PROFILES[0] != '\0' && find(path, size, SPARSESHIM_PROFILES);
 }
+
+void cfg_user_folder(char path[PATH_MAX])
+{
+    const char *config = secure_getenv("XDG_CONFIG_HOME");
+    const char *home = secure_getenv("HOME");
+    int length = 0;
+
+    path[0] = '\0';
+    if (config != NULL && config[0] == '/')
+        length = snprintf(path, PATH_MAX, "%s/sparseshim", config);
+    else if (home != NULL && home[0] == '/')
+        length = snprintf(path, PATH_MAX, "%s/.config/sparseshim", home);
+    if (length >= PATH_MAX)
+        path[0] = '\0';
+}

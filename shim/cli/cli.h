@@ -59,6 +59,10 @@ char **cli_launcher_exports(char **argv);
 /* Frees a copy. */
 void cli_launcher_free(char **command, char **argv);
 
+/* Returns the names of the profiles that CONFIG=@NAME finds, sorted and separated by ", "; to be
+ * freed. NULL if there are none, or memory is short. */
+char *cli_profile_names(void);
+
 /* Executes argv. If it cannot, prints a message and returns the exit status. */
 int cli_become(const char *verb, char **argv);
 

@@ -83,7 +83,7 @@ static int check_config(void)
     const int status = problem != NULL ? CLI_USAGE : CLI_OK;
 
     if (problem != NULL && cli_speaks_for_host()) {
-        char *names = value[0] == '@' ? cfg_profile_names() : NULL;
+        char *names = value[0] == '@' ? cli_profile_names() : NULL;
         fprintf(stderr, "sparseshim run: %s%s%s\n", problem, names != NULL ? "; profiles: " : "",
                 names != NULL ? names : "");
         free(names);

@@ -50,16 +50,14 @@ static void a_value_has_one_spelling(void **state)
         {"DENSITY", "4/512", "4/512"},
         {"DISABLE", "TRUE", "on"},
         {"REGISTER", " count=5, site=Work ", "count=5, site=Work"},
-        {"ALGORITHM", "fastest", NULL},
-        {"DENSITY", "2", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *shown = cfg_canonical(cfg_find(cases[i].name), cases[i].value);
-        if (cases[i].shown != NULL)
-            assert_string_equal(shown, cases[i].shown);
-        else
-            assert_null(shown);
-        free(shown);
+        char name[40];
+        snprintf(name, sizeof name, CFG_PREFIX "%s", cases[i].name);
+        setenv(name, cases[i].value, 1);
+        struct cfg *cfg = load();
+        assert_value(cfg, cases[i].name, cases[i].shown, CFG_FROM_ENVIRONMENT);
+        cfg_free(cfg);
     }
 }
 

@@ -1,25 +1,11 @@
-/* The folders of profiles, and the names in them. */
-#include "config/parts.h"
-
+/* Finds the names of profiles. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void cfg_user_folder(char path[PATH_MAX])
-{
-    const char *config = secure_getenv("XDG_CONFIG_HOME");
-    const char *home = secure_getenv("HOME");
-    int length = 0;
-
-    path[0] = '\0';
-    if (config != NULL && config[0] == '/')
-        length = snprintf(path, PATH_MAX, "%s/sparseshim", config);
-    else if (home != NULL && home[0] == '/')
-        length = snprintf(path, PATH_MAX, "%s/.config/sparseshim", home);
-    if (length >= PATH_MAX)
-        path[0] = '\0';
-}
+#include "config/config.h"
+#include "shim/cli/cli.h"
 
 struct names {
     char **name;
@@ -73,7 +59,7 @@ static char *joined(const struct names *names)
     return text;
 }
 
-char *cfg_profile_names(void)
+char *cli_profile_names(void)
 {
     char path[PATH_MAX], system[PATH_MAX - 16];
     struct names names = {.n = 0};
