@@ -67,7 +67,6 @@ struct ss_backend_need {
 typedef uint64_t ss_ticket;
 
 struct ss_backend_ops {
-    const char *name;
     bool remote; /* the host cannot touch the elements: open needs room */
 
     /* Returns the record of the backend's costs (core/backend/backend_costs.h). NULL: the costs are

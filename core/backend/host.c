@@ -325,7 +325,6 @@ static void scale(struct ss_backend *p, enum ss_type type, void *r, size_t n, do
 }
 
 static const struct ss_backend_ops ops = {
-    .name = "host",
     .poll = ss_backend_poll_done,
     .latest = ss_backend_latest_done,
     .stage = stage,

@@ -7,11 +7,10 @@ struct range {
     uint64_t first, n; /* elements of the concatenation */
 };
 
-/* Elements first..first + n of the concatenation, which lie in one segment and `done` elements into
- * a range. */
+/* n elements of the concatenation, which lie in one segment and `done` elements into a range. */
 struct piece {
     unsigned char *at;
-    uint64_t first, n;
+    uint64_t n;
     size_t done;
 };
 
@@ -53,10 +52,8 @@ static bool next_piece(const struct ss_backend *p, enum ss_type type, struct ran
         return false;
     const struct ss_segment *g = find(of(p), first);
     uint64_t inside = first - g->first, room = g->n - inside;
-    *piece = (struct piece){.at = g->at + inside * ss_type_size(type),
-                            .first = first,
-                            .n = left < room ? left : room,
-                            .done = done};
+    *piece = (struct piece){
+        .at = g->at + inside * ss_type_size(type), .n = left < room ? left : room, .done = done};
     return true;
 }
 
@@ -212,7 +209,6 @@ static ss_ticket scan(struct ss_backend *p, enum ss_type type, enum ss_op op, co
 }
 
 static const struct ss_backend_ops ops = {
-    .name = "segments",
     .remote = true, /* a range over two segments is copied to be seen as one */
     .poll = ss_backend_poll_done,
     .latest = ss_backend_latest_done,

@@ -99,7 +99,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_allgather = {
-    .source = "TopkA, Ok-Topk section 2",
     .elementwise = true,
     .in_backend = true,
     .cost = cost_allgather,

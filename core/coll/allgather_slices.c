@@ -59,7 +59,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_slices = {
-    .source = "SparCML section 8.2",
     .cost = cost_slices,
     .memory = memory,
     .state = sizeof(struct state),

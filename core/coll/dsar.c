@@ -45,7 +45,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_dsar = {
-    .source = "SparCML section 5.3.3",
     .elementwise = true,
     .in_backend = true,
     .cost = cost_dsar,

@@ -296,7 +296,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_gtopk = {
-    .source = "Shi et al., ICDCS 2019, Algorithm 3",
     .global = true,
     .cost = cost_gtopk,
     .memory = memory,

@@ -319,7 +319,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_oktopk = {
-    .source = "Ok-Topk, PPoPP'22, Algorithm 1",
     .global = true,
     .cost = cost_oktopk,
     .memory = memory,

@@ -264,7 +264,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_quantized = {
-    .source = "Markov et al. 2021",
     .whole = true,
     .cost = cost,
     .memory = memory,

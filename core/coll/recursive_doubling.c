@@ -219,7 +219,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_recursive_doubling = {
-    .source = "SSAR_Recursive_double, SparCML section 5.3.1",
     .elementwise = true,
     .cost = cost_recursive_doubling,
     .memory = memory,

@@ -74,7 +74,6 @@ static double memory_reduce(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_reduce_scatter = {
-    .source = "SparCML section 5.3.2",
     .cost = cost_reduce_scatter,
     .memory = memory_reduce_scatter,
     .state = sizeof(struct scatter),
@@ -82,7 +81,6 @@ const struct ss_algorithm_def ss_algorithm_reduce_scatter = {
 };
 
 const struct ss_algorithm_def ss_algorithm_reduce = {
-    .source = "SparCML section 5.3.2, Rabenseifner 2004",
     .cost = cost_reduce,
     .memory = memory_reduce,
     .state = sizeof(struct ss_split_gather),

@@ -302,7 +302,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_ring = {
-    .source = "Patarasuk and Yuan 2009; SparCML section 8.1",
     .cost = cost_ring,
     .memory = memory,
     .state = sizeof(struct state),

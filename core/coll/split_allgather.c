@@ -46,7 +46,6 @@ static double memory(const struct ss_shape *s)
 }
 
 const struct ss_algorithm_def ss_algorithm_split_allgather = {
-    .source = "SparCML section 5.3.2",
     .elementwise = true,
     .in_backend = true,
     .cost = cost_split_allgather,

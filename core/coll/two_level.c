@@ -468,7 +468,6 @@ static int step(struct ss_coll *c)
 }
 
 const struct ss_algorithm_def ss_algorithm_two_level = {
-    .source = "Karonis et al. 2000",
     .deep = true,
     .cost = ss_two_level_cost,
     .memory = ss_two_level_memory,

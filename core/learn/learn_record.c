@@ -8,7 +8,7 @@ struct sums {
     double sketch[SS_LEARN_SKETCH];
     double blocks[SS_LEARN_BLOCKS]; /* energies */
     double groups[SS_LEARN_GROUPS];
-    double energy, above;
+    double above;
 };
 
 static uint64_t scramble(uint64_t x)
@@ -103,7 +103,7 @@ static void finish(struct ss_learn_record *r, const struct sums *s)
 void ss_learn_sample(struct ss_learn_record *record, enum ss_type type, const void *in, size_t n)
 {
     size_t runs = runs_of(n);
-    struct sums s = {.energy = 0};
+    struct sums s = {.above = 0};
 
     for (size_t j = 0; j < runs; j++) {
         size_t count, first = run_at(n, j, runs, &count);

@@ -73,8 +73,7 @@ struct ss_estimate {
 /* Definition of an algorithm, written beside its step. */
 struct ss_coll;
 struct ss_algorithm_def {
-    const char *source; /* paper, section */
-    bool global;        /* keeps the largest entries of all ranks only: needs MODE=topk */
+    bool global; /* keeps the largest entries of all ranks only: needs MODE=topk */
     /* if values are not rounded, an element of the result has the same bits for any n and any other
      * elements */
     bool elementwise;
@@ -110,7 +109,6 @@ struct ss_plan {
     /* dense, because the algorithm that is faster (or forced) needs more memory than a rank has
      * left */
     bool short_of_memory;
-    double fillin; /* expected density of the result */
 };
 
 /* Takes the layout, which may be NULL, into the costs. The measured beta is that of a rank while

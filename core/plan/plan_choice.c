@@ -106,7 +106,6 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
     enum ss_algorithm must = forced(s);
 
     *plan = (struct ss_plan){.algorithm = SS_DENSE, .settled = true};
-    plan->fillin = ss_plan_union(s, h, s->size) / (double)s->n;
     bool excluded = ss_plan_predict(s, h, plan);
     if (must != SS_AUTO) {
         plan->short_of_memory = plan->seconds[must] < 0;

@@ -113,10 +113,6 @@ typedef char ss_report_sentence[320];
 size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene,
                      ss_report_sentence *sentences, size_t most);
 
-/* Return names in JSON, which are short and stay the same within a schema. */
-const char *ss_tensor_reason_key(enum ss_tensor_reason reason);
-const char *ss_tensor_state_name(enum ss_tensor_state state);
-
 /* Returns the number of the lane's calls that the MPI library ran. */
 uint64_t ss_lane_passed(const struct ss_lane_record *lane);
 

@@ -2,7 +2,8 @@
 #include "core/report/report.h"
 #include "core/report/tensor_record.h"
 
-const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
+/* Return names, which are short and stay the same within a schema. */
+static const char *reason_key(enum ss_tensor_reason reason)
 {
     static const char *const keys[SS_TENSOR_REASONS] = {
         [SS_TENSOR_NONE] = "registered",     [SS_TENSOR_TYPE] = "type",
@@ -14,7 +15,7 @@ const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
     return keys[reason];
 }
 
-const char *ss_tensor_state_name(enum ss_tensor_state state)
+static const char *state_name(enum ss_tensor_state state)
 {
     static const char *const names[] = {
         [SS_TENSOR_CANDIDATE] = "candidate",
@@ -64,7 +65,7 @@ static void write_fate(struct ss_json *j, const struct ss_tensor_record *r)
     const double calls = (double)r->topk_calls;
     bool registered = r->reason == SS_TENSOR_NONE;
 
-    ss_json_text(j, "state", ss_tensor_state_name(r->state));
+    ss_json_text(j, "state", state_name(r->state));
     ss_json_count(j, "topk_calls", r->topk_calls);
     ss_json_real(j, "density_asked", ss_ratio(r->asked_sum, calls));
     ss_json_real(j, "density_selected", ss_ratio(r->density_sum, calls));
@@ -73,7 +74,7 @@ static void write_fate(struct ss_json *j, const struct ss_tensor_record *r)
     ss_json_real(j, "residual_norm", r->residual_norm);
     ss_json_real(j, "residual_ratio", ss_ratio(r->residual_norm, r->input_norm));
     ss_json_text(j, "residual_of", r->by_host ? "host" : "rank");
-    ss_json_text(j, "reason", registered ? NULL : ss_tensor_reason_key(r->reason));
+    ss_json_text(j, "reason", registered ? NULL : reason_key(r->reason));
     ss_json_text(j, "because", registered ? NULL : ss_tensor_reason_name(r->reason));
     ss_json_text(j, "rule", r->rule[0] ? r->rule : NULL);
     ss_json_text(j, "remedy", r->rule[0] ? NULL : ss_tensor_remedy(r->reason));

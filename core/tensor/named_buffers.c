@@ -11,13 +11,6 @@ void ss_registry_init(struct ss_registry *registry)
     pthread_mutex_init(&registry->lock, NULL);
 }
 
-void ss_registry_free(struct ss_registry *registry)
-{
-    free(registry->list);
-    pthread_mutex_destroy(&registry->lock);
-    *registry = (struct ss_registry){.count = 0};
-}
-
 /* Returns the entry or NULL. The caller holds the lock. */
 static struct ss_registered *lookup(struct ss_registry *registry, const void *buffer,
                                     uint64_t count)

@@ -24,7 +24,6 @@ struct ss_registry {
 };
 
 void ss_registry_init(struct ss_registry *registry);
-void ss_registry_free(struct ss_registry *registry);
 
 /* Adds an entry, or replaces the entry with the same buffer and count. Returns SS_OK or
  * SS_ERR_MEMORY. */

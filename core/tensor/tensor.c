@@ -175,7 +175,6 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
         return NULL;
     *t = *key;
     t->set = ts;
-    t->number = ts->numbers++;
     t->residual.backend = call->backend ? call->backend : &ss_host;
     t->type = call->type;
     t->op = call->op;

@@ -109,7 +109,6 @@ struct ss_tensor {
     struct ss_tensor *in_lane; /* in its lane */
     struct ss_tensor *chain;   /* in its hash bucket */
     struct ss_tensors *set;    /* of its communicator */
-    uint32_t number;           /* from 0, in order of first appearance on this rank */
 
     uint32_t lane;
     uint32_t ordinal;

@@ -22,7 +22,6 @@ struct ss_tensors {
     pthread_mutex_t lock; /* of lists and `buffer`: other threads look buffers up */
     struct ss_tensor *first;
     size_t count;
-    uint32_t numbers;
     struct ss_tensor_lane *lanes;
     size_t lane_count;
     uint64_t calls;

@@ -176,7 +176,6 @@ void ss_group_vote_cast(struct ss_group_vote *g, struct ss_ballot *const *ballot
 {
     g->ballots = ballots;
     g->count = count;
-    g->cast = true;
 }
 
 /* Sends this rank's ballots. Tries a refused send once more, like ss_schedule_exchange_send. */

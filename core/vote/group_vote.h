@@ -22,7 +22,7 @@ struct ss_group_vote {
     unsigned char *messages;
     struct ss_ballot *const *ballots;
     unsigned count; /* number of ballots; at the end, of those agreed on */
-    bool cast, waiting;
+    bool waiting;
     int at;     /* index of the current pair exchange */
     int peer;   /* rank that is waited for, -1: none */
     int posted; /* status of the receives */

@@ -430,8 +430,8 @@ static const struct ss_backend_costs expected = {.encode = 1e-9,
 
 /* The operations of a backend without modules, which can only copy. */
 #define COPIES                                                                                     \
-    .name = "cuda", .remote = true, .poll = gpu_poll, .latest = gpu_latest, .lost = is_lost,       \
-    .stage = stage, .unstage = unstage, .fetch = fetch, .store = store
+    .remote = true, .poll = gpu_poll, .latest = gpu_latest, .lost = is_lost, .stage = stage,       \
+    .unstage = unstage, .fetch = fetch, .store = store
 
 static const struct ss_backend_ops copies = {COPIES};
 

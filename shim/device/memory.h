@@ -48,11 +48,6 @@ static inline bool shim_are_plain(const void *a, const void *b)
     return shim_is_plain(a) && shim_is_plain(b);
 }
 
-static inline bool shim_on_host(const void *a, const void *b)
-{
-    return shim_are_plain(a, b) || !shim_is_device(a, b);
-}
-
 /* Reads the place of stack and heap from the system, once. Without this call, the first
  * shim_is_device does. */
 void shim_memory_find(void);

@@ -123,11 +123,8 @@ static double memory(const struct ss_shape *s)
     return ss_memory_own(s) + (2 * 1.1 + 2) * (double)s->nnz_sum * 12;
 }
 
-static const struct ss_algorithm_def toy = {.source = "this test",
-                                            .cost = cost,
-                                            .memory = memory,
-                                            .state = sizeof(struct state),
-                                            .step = step};
+static const struct ss_algorithm_def toy = {
+    .cost = cost, .memory = memory, .state = sizeof(struct state), .step = step};
 
 /* In the place of ring. */
 static const struct ss_algorithm_def *algorithms[SS_ALGORITHMS];

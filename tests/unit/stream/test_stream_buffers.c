@@ -36,8 +36,7 @@ static void drop(struct ss_backend *p, struct ss_buf *buf)
     *buf = (struct ss_buf){.data = NULL};
 }
 
-static const struct ss_backend_ops ops = {
-    .name = "test", .remote = true, .make = make, .drop = drop};
+static const struct ss_backend_ops ops = {.remote = true, .make = make, .drop = drop};
 static struct ss_backend backends[2] = {{&ops}, {&ops}};
 
 static bool ask(struct ss_work *w, int backend, size_t entries)

@@ -441,7 +441,6 @@ static void far_scale(struct ss_backend *p, enum ss_type type, void *r, size_t n
 }
 
 static const struct ss_backend_ops far_ops = {
-    .name = "far",
     .remote = true,
     .poll = far_poll,
     .latest = far_latest,
