@@ -167,12 +167,8 @@ static void clear_all(struct bench *b)
 /* Encodes entries in parts, which a backend may encode at the same time. */
 static void encode(struct bench *b, size_t entries)
 {
-    const struct ss_leaving what = {.key = key,
-                                    .coding = SS_CODING_AUTO,
-                                    .idx = b->idx.data,
-                                    .val = b->val.data,
-                                    .parts = b->parts,
-                                    .count = PARTS};
+    const struct ss_leaving what = {
+        .key = key, .idx = b->idx.data, .val = b->val.data, .parts = b->parts, .count = PARTS};
 
     for (size_t i = 0; i < PARTS; i++)
         b->parts[i] = (struct ss_part){i * (entries / PARTS), entries / PARTS};

@@ -18,7 +18,6 @@ int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
     struct ss_rounds_settings settings = {
         .quorum = s->quorum,
         .staleness = s->quorum_staleness,
-        .coding = s->coding,
         .rounding = {.values = ss_values_of(s->value_type), .bucket = s->quant_bucket},
         .algorithm = ss_algorithms(SS_KIND_ALLREDUCE)[algorithm(s)],
         .trace = &s->trace,

@@ -133,7 +133,6 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_feedback *f)
         .part_n = largest_part(&f->c),
         .size = x->t->size,
         .type = x->type,
-        .coding = settings->coding,
         .forced = forced(f, lossy, deep),
         .deep = deep,
         .by_host = is_by_host(f, lossy),

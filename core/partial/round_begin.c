@@ -120,7 +120,6 @@ static void set_exchange(struct ss_rounds *r, const struct ss_member *m, uint32_
     x->work = &r->work;
     x->mem = r->mem;
     x->backend = &ss_host;
-    x->coding = r->s.coding;
     x->type = m ? m->type : SS_F64;
     x->esize = ss_type_size(x->type);
     x->n = c->in_n = c->out_n = m ? m->n : most_elements(r);

@@ -38,7 +38,6 @@
 struct ss_rounds_settings {
     enum ss_quorum quorum;       /* SOLO or MAJORITY */
     uint64_t staleness;          /* most results of a tensor that wait for their call, 1 or more */
-    enum ss_coding coding;       /* coding of streams */
     struct ss_rounding rounding; /* rounding of values, if there is memory for the errors */
     const struct ss_algorithm_def *algorithm; /* SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */
     /* Address of the trace, read when each round begins; NULL: none. */

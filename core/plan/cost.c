@@ -7,9 +7,9 @@ double ss_cost_bytes_as(const struct ss_shape *s, enum ss_values values, double 
 
     if (nnz <= 0 || n <= 0)
         return SS_WIRE_HEADER;
-    double bytes = nnz * ss_wire_bytes_per_entry(s->type, &how, s->coding, ss_min(nnz / n, 1));
+    double bytes = nnz * ss_wire_bytes_per_entry(s->type, &how, ss_min(nnz / n, 1));
 
-    if (s->coding == SS_CODING_AUTO && values == SS_VALUES_SAME)
+    if (values == SS_VALUES_SAME)
         bytes = ss_min(bytes, n * (double)ss_type_size(s->type));
     return bytes + SS_WIRE_HEADER * (1 + nnz / SS_CHUNK_ENTRIES);
 }

@@ -34,7 +34,6 @@ struct ss_shape {
     uint64_t part_n; /* elements of the largest part; not for the allreduce */
     int size;        /* ranks */
     enum ss_type type;
-    enum ss_coding coding;
     enum ss_algorithm forced; /* SS_AUTO: choose */
     bool whole;               /* every element is sent in few bits: only such algorithms run */
     bool topk;                /* the own stream is claimed: oktopk and gtopk can run */

@@ -474,19 +474,14 @@ int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, u
     return status;
 }
 
-double ss_wire_bytes_per_entry(enum ss_type type, const struct ss_rounding *how,
-                               enum ss_coding coding, double d)
+double ss_wire_bytes_per_entry(enum ss_type type, const struct ss_rounding *how, double d)
 {
-    double size = (double)ss_type_size(type), u32 = 4, most = 33.0 / 8;
+    double size = (double)ss_type_size(type), u32 = 4;
     bool rounded = how && how->values != SS_VALUES_SAME;
     double value = rounded ? ss_values_bytes(type, how->values, how->bucket) : size;
-    if (coding == SS_CODING_U32 || d <= 0)
+    if (d <= 0)
         return value + u32;
     double packed = ss_rice_bits_per_entry(d) / 8, bitmap = 1 / (8 * d);
-    if (coding == SS_CODING_PACKED)
-        return value + packed;
-    if (coding == SS_CODING_BITMAP)
-        return value + (bitmap <= most ? bitmap : packed);
     double best = packed < u32 ? packed : u32, dense = size / d - size;
     best = bitmap < best ? bitmap : best;
     return value + (dense < best && !rounded ? dense : best);

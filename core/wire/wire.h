@@ -158,9 +158,8 @@ int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, u
  * Returns SS_OK or SS_ERR_MESSAGE. */
 int ss_wire_decode_coded(const struct ss_coded *coded, enum ss_type type, const void **val);
 
-/* Returns the expected bytes per entry of a uniform index set of density d under `coding`, for the
- * plan. Includes values, excludes headers; `how` may be NULL. */
-double ss_wire_bytes_per_entry(enum ss_type type, const struct ss_rounding *how,
-                               enum ss_coding coding, double d);
+/* Returns the expected bytes per entry of a uniform index set of density d, for the plan. Includes
+ * values, excludes headers; `how` may be NULL. */
+double ss_wire_bytes_per_entry(enum ss_type type, const struct ss_rounding *how, double d);
 
 #endif

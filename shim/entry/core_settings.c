@@ -63,7 +63,6 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .observe = options->mode == CFG_MODE_OBSERVE,
         .algorithm = options->algorithm,
         .aggregation = options->node_aggregation,
-        .coding = SS_CODING_AUTO,
         .alpha = options->alpha,
         .beta = options->beta,
         .reproducible = options->reproducible,

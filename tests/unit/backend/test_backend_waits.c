@@ -23,12 +23,8 @@ static struct {
 
 static void open_job(enum ss_algorithm algorithm)
 {
-    const struct ss_settings settings = {.algorithm = algorithm,
-                                         .coding = SS_CODING_AUTO,
-                                         .alpha = 1e-6,
-                                         .beta = 1e-10,
-                                         .hash = 1,
-                                         .in_flight = 1};
+    const struct ss_settings settings = {
+        .algorithm = algorithm, .alpha = 1e-6, .beta = 1e-10, .hash = 1, .in_flight = 1};
 
     job_open(&the.job, SIZE, 1e-6, 1e-10, 1, &settings);
     the.job.settings[FAR_RANK].timeout = TIMEOUT; /* the others have to wait for that rank */

@@ -56,8 +56,7 @@ static void call_with(tamper *with)
 
 static void open_job(void)
 {
-    const struct ss_settings settings = {
-        .coding = SS_CODING_AUTO, .alpha = 1e-6, .beta = 1e-10, .hash = 1, .in_flight = 1};
+    const struct ss_settings settings = {.alpha = 1e-6, .beta = 1e-10, .hash = 1, .in_flight = 1};
 
     job_open(&the.job, SIZE, 1e-6, 1e-10, 1, &settings);
 }

@@ -20,7 +20,6 @@ static struct {
 static void open_job(bool reproducible, bool observe)
 {
     const struct ss_settings settings = {.algorithm = SS_DENSE,
-                                         .coding = SS_CODING_AUTO,
                                          .alpha = 1e-6,
                                          .beta = 1e-10,
                                          .hash = 1,

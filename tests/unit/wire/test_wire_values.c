@@ -86,7 +86,7 @@ static void expected_sizes_hold_for_rounded_values(void **state)
             normal_values(room, SS_F32);
             check_rounded(room, SS_F32, SS_CODING_AUTO, &how, false);
             double bytes = (double)(room->length - SS_WIRE_HEADER) / room->nnz;
-            double expected = ss_wire_bytes_per_entry(SS_F32, &how, SS_CODING_AUTO, densities[d]);
+            double expected = ss_wire_bytes_per_entry(SS_F32, &how, densities[d]);
             if (fabs(bytes - expected) > 0.02 * expected)
                 fail_msg("density %g, %s: %g bytes per entry, expected %g", densities[d],
                          ss_value_type_name(values), bytes, expected);
