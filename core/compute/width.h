@@ -24,6 +24,13 @@ enum { SS_BLOCK = 64 }; /* elements that a pass handles at once: one bit each in
 
 #define SS_INLINE static inline __attribute__((always_inline))
 
+/* Unrolls the next loop, of at most 16 turns. */
+#if defined __clang__
+#define SS_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define SS_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* clang-format off */
 /* A file of functions for one width is included twice:
  *
