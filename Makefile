@@ -99,7 +99,7 @@ help: ## this list
 # ---- the library and the command ----
 
 $(BUILD)/obj/%_avx2.o: ISA := -mavx2 -mfma -mbmi -mbmi2 -mlzcnt
-$(BUILD)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mbmi -mbmi2 -mlzcnt
+$(BUILD)/obj/%_avx512.o: ISA := -mavx512f -mfma -mavx512bw -mavx512vl -mavx512dq -mbmi -mbmi2 -mlzcnt
 # The processor that the compiler compiles for, which may be a cross compiler.
 MACHINE := $(shell $(CC) -dumpmachine)
 ISA_FLAGS = $(if $(filter x86_64-%,$(MACHINE)),$(ISA))
@@ -108,7 +108,7 @@ SERVED = $(if $(filter x86_64-% aarch64-%,$(MACHINE)),,$(error \
 
 # Compilers vectorise these loops; their default for -O2 leaves some of them scalar.
 $(BUILD)/obj/core/compute/quantize_%.o: EXTRA = -O3 -fno-trapping-math
-$(BUILD)/obj/core/compute/vector.o: EXTRA = -O3
+$(addprefix $(BUILD)/obj/core/compute/,quantize.o vector.o): EXTRA = -O3
 
 # What is seen of them is said by gpu/exports.map.
 $(BUILD)/obj/gpu/%.o: EXTRA = -fvisibility=default

@@ -1,5 +1,7 @@
 /* The quantizers, whose loops the compiler vectorises for AVX-512. */
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 #include "core/compute/quantize_impl.h"
 
 enum { SS_VECTOR_BYTES = 64 };

@@ -165,6 +165,39 @@ static void all_tables_give_the_same_bits(void **state)
     each(check_tables);
 }
 
+/* Tables code several buckets at once, in which one bucket may be odd. */
+static void an_odd_bucket_among_others_has_the_same_bits_in_all_tables(void **state)
+{
+    static struct vectors first, other;
+    static const double odd[] = {
+        0, -0.0, 1e-30, 1e-27, 1e-22, 1e-300, 1e-24, 3e38, (double)INFINITY, -(double)NAN};
+
+    (void)state;
+    for (enum ss_values values = SS_VALUES_BF16; values < SS_VALUE_TYPES; values++)
+        for (size_t o = 0; o < sizeof odd / sizeof odd[0]; o++)
+            for (size_t q = 0; ss_quantizers_at(q); q++) {
+                const struct ss_quantizers *table = ss_quantizers_at(q);
+                struct vectors *t = q == 0 ? &first : &other;
+                draw(t, SS_F32, MOST, o);
+                for (size_t i = 256; i < 384; i++) {
+                    put(SS_F32, t->g, i, i % 3 ? odd[o] : -0.5 * odd[o]);
+                    put(SS_F32, t->r, i, -0.0);
+                }
+                t->square = table->join(SS_F32, values, t->g, t->r, MOST, t->coded);
+                table->add(SS_F32, values, t->coded, t->v, MOST);
+                if (is_finite(odd[o]))
+                    table->round(SS_F32, values, t->v, t->r, MOST, t->coded);
+                table->add(SS_F32, values, t->coded, t->g, 256);
+                assert_memory_equal(t->coded, first.coded, sizeof first.coded);
+                assert_memory_equal(t->r, first.r, sizeof first.r);
+                assert_memory_equal(t->g, first.g, sizeof first.g);
+                for (size_t i = 0; i < MOST; i++)
+                    assert_true(get(SS_F32, t->v, i) == get(SS_F32, first.v, i) ||
+                                !is_finite(get(SS_F32, first.v, i)));
+                assert_true(t->square == first.square);
+            }
+}
+
 static void check_norm(enum ss_type type, enum ss_values values, size_t n)
 {
     static struct vectors t;
@@ -262,6 +295,7 @@ int main(void)
         cmocka_unit_test(rounding_in_place_is_what_the_others_decode),
         cmocka_unit_test(levels_that_are_coded_again_keep_their_bits),
         cmocka_unit_test(all_tables_give_the_same_bits),
+        cmocka_unit_test(an_odd_bucket_among_others_has_the_same_bits_in_all_tables),
         cmocka_unit_test(norms_are_the_same_in_all_tables_and_show_what_is_not_finite),
         cmocka_unit_test(the_largest_value_travels_at_once),
         cmocka_unit_test(tiny_buckets_wait_and_huge_values_saturate),
