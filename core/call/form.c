@@ -129,13 +129,17 @@ static bool uncounted(const struct ss_coll *c)
 }
 
 /* Sets the elements that are counted to estimate the entries of the result: this rank's part, or
- * all if entries crowd in some parts. */
+ * all if entries crowd in some parts; a sample of the part if a whole call has sent all elements.
+ */
 static void counted(const struct ss_coll *c, uint64_t *lo, uint64_t *hi)
 {
+    enum { SAMPLE = 16384 };
     const bool all = c->voted.balanced;
 
     *lo = all ? 0 : ss_coll_part(c, c->x.t->rank);
     *hi = all ? c->x.n : ss_coll_part(c, c->x.t->rank + 1);
+    if (c->whole.in && *hi - *lo > SAMPLE)
+        *hi = *lo + SAMPLE;
 }
 
 void ss_kind_count(struct ss_coll *c, struct ss_scan *own)

@@ -18,7 +18,6 @@
 #include "core/coll/algorithms.h"
 #include "core/coll/coll.h"
 #include "core/compute/quantize.h"
-#include "core/compute/vector.h"
 #include "core/plan/cost.h"
 
 struct state {
@@ -104,6 +103,20 @@ static size_t arena_bound(enum ss_values values, uint64_t n, int size)
     return (size_t)size * ss_arena_quantized(values, n / (uint64_t)size + 16);
 }
 
+/* Adds input and residual of the own part, a block at a time, which stays in the first cache. */
+static void join_own(struct ss_coll *c, unsigned char *own)
+{
+    enum { BLOCK = 2048 };
+    const unsigned char *in = input_at(c, own_first(c)), *r = residual_at(c, own_first(c));
+    const size_t n = own_count(c);
+
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t at = i * c->x.esize, count = n - i < BLOCK ? n - i : BLOCK;
+        memcpy(own + at, in + at, count * c->x.esize);
+        c->kernels->reduce(c->x.type, SS_SUM, own + at, r + at, count);
+    }
+}
+
 /* Makes room, and joins input and residual of the own part. */
 static void start(struct ss_coll *c, struct state *s)
 {
@@ -115,8 +128,7 @@ static void start(struct ss_coll *c, struct state *s)
         ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
     } else {
         s->own = own->data;
-        ss_vector_join(c->x.type, input_at(c, own_first(c)), residual_at(c, own_first(c)), s->own,
-                       own_count(c), 1);
+        join_own(c, s->own);
     }
     if (!c->by_host)
         c->whole.sent = s;
