@@ -42,6 +42,23 @@ if have_torch; then
     TORCH_PATH='' refused 'No module named .mpi4py.*pip install mpi4py' "without mpi4py" "${RUN[@]}" "$PYTHON" tests/py/torch_losses.py
     refused 'without MPI_THREAD_MULTIPLE: ' "without MPI_THREAD_MULTIPLE" \
         env MPI4PY_RC_THREAD_LEVEL=serialized "${RUN[@]}" "$PYTHON" tests/py/torch_losses.py
+    CHILD='import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))'
+    refused 'a rank of MPI has started this process' "in a process that a rank starts, as accelerate launch does" \
+        "${RUN[@]}" "$PYTHON" -c "$CHILD" tests/py/torch_losses.py
+    cat >"$WORK/spawn.py" <<PYTHON
+import os, torch.distributed as dist, torch.multiprocessing
+def work(rank):
+    dist.init_process_group('gloo', 'file://$WORK/spawn' + os.environ['RANK'], rank=rank, world_size=2)
+    dist.barrier()
+if __name__ == '__main__':
+    torch.multiprocessing.spawn(work, nprocs=2)
+PYTHON
+    ranks 2 "${RUN[@]}" "$PYTHON" "$WORK/spawn.py"
+    [ "$STATUS" -eq 0 ] && [ "$(grep -c '^sparseshim: .* stays with gloo: a rank of MPI has started this' "$WORK/err")" = 1 ]
+    tap "$?" "and under torch.multiprocessing.spawn"
+    PYTHONPATH=$TORCH_PATH within 60 "${RUN[@]}" "$PYTHON" -c "import torch.distributed as dist; dist.init_process_group('gloo')"
+    [ "$STATUS" -eq 1 ] && [ "$(grep -c '^sparseshim: .* finds no RANK, .*: mpirun -n RANKS sparseshim' "$WORK/err")" = 1 ]
+    tap "$?" "without mpirun: a sentence beside PyTorch's"
     by_gloo $((20000 + ($$ + 1) % 20000)) # Debian's torchrun does not start
     ranks 2 env TORCHELASTIC_RUN_ID=1 "${GLOO[@]}" "${RUN[@]}" "$PYTHON" tests/py/torch_losses.py
     cmp -s "$WORK/out" "$WORK/gloo" && [ "$(grep -c '^sparseshim: torch.distributed stays as it is under torchrun' "$WORK/err")" = 1 ]

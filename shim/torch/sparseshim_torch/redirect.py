@@ -11,15 +11,18 @@ import sys
 from .start import PROVISIONAL
 
 SERVED = {"", "none", "undefined", "gloo", "nccl", "mpi"}
+REMEDY = "mpirun -n RANKS sparseshim run python SCRIPT"
 
 
 def begin(c10d, place):
     """Called when the module of torch.distributed has been made. place: None under torchrun."""
-    if place is not None:
+    if place is None:
+        if os.environ.get("RANK") == "0":
+            say(f"torch.distributed stays as it is under torchrun, which starts no MPI: {REMEDY}")
+    elif place.ranks == 1:
+        wrap_alone(c10d)
+    else:
         wrap(c10d, place)
-    elif os.environ.get("RANK") == "0":
-        say("torch.distributed stays as it is under torchrun, which starts no MPI: "
-            "mpirun -n RANKS sparseshim run python SCRIPT")
 
 
 def say(text):
@@ -29,6 +32,25 @@ def say(text):
 def is_served(backend):
     """Returns true if all parts of a name such as cpu:gloo,cuda:nccl are known."""
     return all(part.rpartition(":")[2].strip().lower() in SERVED for part in str(backend or "").split(","))
+
+
+def wrap_alone(c10d):
+    """Replaces init_process_group where it would be the first to say that no launcher has started ranks."""
+    init = c10d.init_process_group
+
+    @functools.wraps(init)
+    def init_process_group(*arguments, **named):
+        asked = inspect.signature(init).bind(*arguments, **named).arguments
+        if is_by_environment(asked) and asked.get("rank", -1) == -1 and "RANK" not in os.environ:
+            say(f"torch.distributed finds no RANK, since mpirun has not started several ranks: {REMEDY}")
+        return init(*arguments, **named)
+
+    c10d.init_process_group = init_process_group
+
+
+def is_by_environment(asked):
+    """Returns true if RANK and the like are to tell what the arguments do not."""
+    return asked.get("init_method") in (None, "env://") and asked.get("store") is None
 
 
 def wrap(c10d, place):
@@ -41,9 +63,9 @@ def wrap(c10d, place):
         asked = inspect.signature(init).bind(*arguments, **named).arguments
         refusal = refuse(asked, place)
         provisional = os.environ.pop(PROVISIONAL, None)
-        by_environment = asked.get("init_method") in (None, "env://") and asked.get("store") is None
+        by_environment = is_by_environment(asked)
         if refusal:
-            if place.local == 0:
+            if place.local == 0 and (not place.is_cut_off or asked.get("rank") in (None, -1, 0)):
                 say(f"torch.distributed stays with {asked.get('backend') or 'its own backend'}: {refusal}")
             if provisional is not None and place.locals < place.ranks:
                 del os.environ["MASTER_ADDR"]  # of this host alone; torch.distributed says that it is missing
@@ -105,6 +127,9 @@ def refuse(asked, place):
     asked: its arguments by name."""
     if not is_served(asked.get("backend")):
         return "gloo, nccl and mpi are redirected, alone or by device, as in cpu:gloo,cuda:nccl"
+    if place.is_cut_off:
+        return ("a rank of MPI has started this process, as torch.multiprocessing.spawn and accelerate launch do: "
+                f"start the script by {REMEDY}")
     sizes = {asked.get("world_size"), int(os.environ.get("WORLD_SIZE", -1))}
     other = sorted(sizes - {-1, None, place.ranks})
     if other:

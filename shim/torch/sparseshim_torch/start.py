@@ -19,10 +19,12 @@ LOCALS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE")
 
 
 class Place:
-    """Rank and ranks of the job, rank and ranks on this host."""
+    """Rank and ranks of the job, rank and ranks on this host. is_cut_off: a rank has started this process without the
+    descriptor by which MPICH reaches its launcher."""
 
-    def __init__(self, rank, ranks, local, locals_):
+    def __init__(self, rank, ranks, local, locals_, is_cut_off=False):
         self.rank, self.ranks, self.local, self.locals = rank, ranks, local, locals_
+        self.is_cut_off = is_cut_off
 
 
 def number(names, otherwise):
@@ -41,13 +43,21 @@ def tasks_of_slurm(otherwise):
     return otherwise
 
 
+def is_closed(descriptor):
+    try:
+        return descriptor is not None and os.fstat(descriptor) is None
+    except OSError:
+        return True
+
+
 def place():
-    """Returns the Place that the launcher has given this process, or None if there is no launcher of MPI."""
-    for rank, ranks in JOBS:
-        if os.environ.get(rank, "").isdigit() and os.environ.get(ranks, "").isdigit():
-            rank, ranks = int(os.environ[rank]), int(os.environ[ranks])
-            return Place(rank, ranks, number(LOCAL, rank), number(LOCALS, tasks_of_slurm(ranks)))
-    return None
+    """Returns the Place that the launcher has given this process: one rank, if there is no launcher of MPI."""
+    for name, ranks in JOBS:
+        if os.environ.get(name, "").isdigit() and os.environ.get(ranks, "").isdigit():
+            rank, ranks = int(os.environ[name]), int(os.environ[ranks])
+            is_cut_off = name == "PMI_RANK" and is_closed(number(("PMI_FD",), None))
+            return Place(rank, ranks, number(LOCAL, rank), number(LOCALS, tasks_of_slurm(ranks)), is_cut_off)
+    return Place(0, 1, 0, 1)
 
 
 def set_variables(here):
@@ -87,10 +97,7 @@ class Finder:
 
 
 def begin():
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        sys.meta_path.insert(0, Finder(None))
-        return
-    here = place()
+    here = None if "TORCHELASTIC_RUN_ID" in os.environ else place()
     if here is not None and here.ranks > 1:
         set_variables(here)
-        sys.meta_path.insert(0, Finder(here))
+    sys.meta_path.insert(0, Finder(here))
