@@ -56,6 +56,20 @@ def strided():
     return not tensor.is_contiguous() and summed(tensor, torch.arange(12.).view(3, 4).t() * total)
 
 
+def leaves():
+    """Autograd records no call: tensors that require gradients stay leaves, and no result depends on them."""
+    given = [full(count, float(rank + 1), dtype).requires_grad_()
+             for count in (7, 70001) for dtype in (torch.float32, torch.bfloat16)]
+    made = [torch.empty_like(tensor) for tensor in given]
+    for tensor, part in zip(given, made):
+        dist.reduce_scatter(part, [tensor] * ranks)
+        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, op.AVG)
+        dist.broadcast(tensor, 0)
+    return all(tensor.is_leaf and tensor[0] == part[0] == total for tensor, part in zip(given, made)) and \
+        not any(part.requires_grad for part in made)
+
+
 def several():
     tensors = [full(100000, float(i * (rank + 1))) for i in range(8)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
@@ -120,6 +134,7 @@ def scattered_single(dtype, operator, want):
 
 
 tap.case("all_reduce of a strided tensor", strided)
+tap.case("no call is recorded for gradients", leaves)
 tap.case("all_reduce, eight at once", several)
 tap.case("a future's callback waits for a later all_reduce", then)
 tap.case("callbacks call sums in one order", chains)

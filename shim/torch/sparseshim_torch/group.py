@@ -128,7 +128,7 @@ class MpiGroup(dist.ProcessGroup):
         return comm
 
     def collective(self, name, action, outputs, tensors, options=None):
-        """Makes a collective. `action` makes the MPI calls, `tensors` are all that it reads or writes."""
+        """Makes a collective. `action` makes the MPI calls; it detaches the tensors, all of which are in `tensors`."""
         if self.broken:
             raise self.broken
         self.calls += 1
@@ -200,7 +200,7 @@ class MpiGroup(dist.ProcessGroup):
 
     def sum_one(self, tensor, total, wide):
         """Sums a tensor over the ranks, in place; in `wide` if it is given."""
-        row = total.prepare(tensor) if wide is None else wide.copy_(tensor)
+        row = total.prepare(tensor) if wide is None else wide.copy_(tensor.detach())
         self.comm.Allreduce(MPI.IN_PLACE, typed(row), total.of(row))
         total.finish(row, tensor)
 

@@ -88,7 +88,11 @@ class Reduction:
 
     def __init__(self, operator, ranks, name):
         """name: of the call."""
-        known, self.operator = next((row for row in OPERATORS if operator == row[0]), (None, None))
+        for known, self.operator in OPERATORS:
+            if operator == known:
+                break
+        else:
+            known = None
         self.ranks, self.is_sum, self.is_average = ranks, known is SUM, known is AVG
         self.factor = operator.__getstate__() if known is PREMUL_SUM else None  # None in PyTorch 1.13
         if known is None or (known is PREMUL_SUM and self.factor is None):

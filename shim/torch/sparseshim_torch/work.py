@@ -72,8 +72,7 @@ class Collective(dist._Work):
             here.comm = self.lane.communicator()
             for event in self.events:
                 event.synchronize()
-            with self.lane.no_grad:
-                self.action()
+            self.action()
             for event in self.events:
                 torch.cuda.current_stream(event.device).synchronize()
         except MPI.Exception as error:
@@ -158,7 +157,7 @@ class Lane:
         self.todo, self.thread = queue.SimpleQueue(), None
         self.completing, self.completer = queue.SimpleQueue(), None
         self.turn, self.starting = threading.Lock(), threading.Lock()  # turn: held during MPI calls
-        self.lock, self.no_grad = threading.RLock(), torch.no_grad()  # of the works; for who has the turn
+        self.lock = threading.RLock()  # of the works
         self.waiting = collections.deque()  # of the thread, the running one included
         self.running, self.since = None, 0.0
         self.inline = False
