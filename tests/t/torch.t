@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# torch.distributed over MPI (shim/torch), by `sparseshim run`, with Debian's PyTorch.
+# torch.distributed over MPI (shim/torch), by `sparseshim run`.
 set -u
 . tests/t/torch.sh
 
@@ -61,9 +61,8 @@ tries() { # NAME
     tap "$?" "$1: MODE=quant is near them"
 }
 
-if have_torch; then
-    TORCH_PATH=$WORK/path PYTHON=$PYTHON3
-    tries "PyTorch of Debian"
+if finds_torch; then
+    tries "PyTorch of ${TORCH_PYTHON:-Debian}"
 else
     skip "PyTorch" "python3-torch or mpi4py is missing; make check-more PART=frameworks installs them"
 fi

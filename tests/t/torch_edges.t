@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# When torch.distributed is not redirected to MPI, and how jobs end whose ranks do not all come to a call, with Debian's
-# PyTorch. Part of `make check-more PART=frameworks`.
+# When torch.distributed is not redirected to MPI, and how jobs end whose ranks do not all come to a call.
+# Part of `make check-more PART=frameworks`.
 set -u
 . tests/t/torch.sh
 
@@ -34,12 +34,12 @@ ends() {
     tap "$?" "$2 ends the job"
 }
 
-if have_torch; then
-    TORCH_PATH=$WORK/path PYTHON=$PYTHON3
+if finds_torch; then
     by_gloo $((20000 + $$ % 20000))
     ranks 2 "${GLOO[@]}" "$PYTHON" tests/py/torch_losses.py
     cp "$WORK/out" "$WORK/gloo"
-    TORCH_PATH='' refused 'No module named .mpi4py.*pip install mpi4py' "without mpi4py" "${RUN[@]}" "$PYTHON" tests/py/torch_losses.py
+    mkdir "$WORK/none" && echo "raise ImportError(\"No module named 'mpi4py'\")" >"$WORK/none/mpi4py.py"
+    TORCH_PATH=$WORK/none refused 'No module named .mpi4py.*pip install mpi4py' "without mpi4py" "${RUN[@]}" "$PYTHON" tests/py/torch_losses.py
     refused 'without MPI_THREAD_MULTIPLE: ' "without MPI_THREAD_MULTIPLE" \
         env MPI4PY_RC_THREAD_LEVEL=serialized "${RUN[@]}" "$PYTHON" tests/py/torch_losses.py
     CHILD='import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))'

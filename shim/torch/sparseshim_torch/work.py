@@ -12,7 +12,7 @@ from mpi4py import MPI
 from . import job
 
 here = threading.local()  # depth: of the collectives that this thread calls; comm: of the lane whose call it makes
-KEEPS_WORKS = 2, 15  # 1.13 and 2.5 free the Python half of a Work too early: C++ waits for ever. Between: not tried
+KEEPS_WORKS = 2, 15  # 1.13 and 2.5 free the Python half of a Work too early: C++ waits for ever. 2.8: not seen
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 POLL = 1e-3  # the longest sleep between two tests of a message, in seconds
 
