@@ -1,5 +1,5 @@
-/* An allreduce of more than 2^30 elements reaches core in windows. The report counts it as one call,
- * and it is exact in every mode. */
+/* An allreduce of more than 2^30 elements reaches core in windows. The report counts it as one
+ * call, and it is exact in every mode. */
 #include "tests/unit/support/training.h"
 
 enum { RANKS = 3, N = 4000, WINDOWS = 3 };
