@@ -245,7 +245,7 @@ static int begin(struct ss_call *call)
     struct ss_feedback *f = &call->f;
     struct ss_comm *comm = f->comm;
 
-    ss_in_flight_pass(&call->flight);
+    ss_in_flight_begin(&call->flight);
     call->stage = SS_STAGE_OVER;
     if (comm->failure_agreed) { /* since it has entered */
         f->tensor = NULL;

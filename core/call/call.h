@@ -72,7 +72,7 @@ void ss_comm_wait_for_none(struct ss_comm *comm);
 void ss_comm_give_back(struct ss_comm *comm);
 /* Returns the number of calls that may be under way at once. When a call starts, the call that many
  * before it has ended. */
-unsigned ss_comm_window(const struct ss_comm *comm);
+unsigned ss_comm_most_in_flight(const struct ss_comm *comm);
 
 /* Sets what holds for the calls that follow; copied. */
 void ss_comm_set_caller(struct ss_comm *comm, const struct ss_caller *caller);

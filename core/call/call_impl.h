@@ -58,7 +58,7 @@ struct ss_flight {
     struct ss_call *newer;      /* next newer call that has not ended */
     uint64_t index;             /* number of the start on the communicator, from 1 */
     size_t room;                /* most memory that the call may take, bytes */
-    bool passed;                /* the call has begun */
+    bool begun;                 /* the call has */
     bool alone;                 /* no call may start before this one has ended */
     bool overlapped;            /* another call was in flight meanwhile: the times tell little */
     uint32_t on_lane;           /* number on the lane, from 1 */
@@ -144,7 +144,7 @@ void ss_in_flight_enter(struct ss_call *call);
  * way. Called again until then; after that the call may look at its input. */
 bool ss_in_flight_may_begin(struct ss_flight *flight);
 /* Record that the call begins; that the call has ended. */
-void ss_in_flight_pass(struct ss_flight *flight);
+void ss_in_flight_begin(struct ss_flight *flight);
 void ss_in_flight_leave(struct ss_flight *flight);
 /* Returns the number of calls under way, with a group counted as one: `from` and all calls before
  * it. */

@@ -24,7 +24,7 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
         free(comm);
         return NULL;
     }
-    comm->window = settings->merge > 0 ? SS_MERGED : SS_IN_FLIGHT;
+    comm->most_in_flight = settings->merge > 0 ? SS_MERGED : SS_IN_FLIGHT;
     comm->t = transport;
     comm->settings = settings;
     comm->mem = mem;
@@ -67,9 +67,9 @@ void ss_comm_free(struct ss_comm *comm)
     free(comm);
 }
 
-unsigned ss_comm_window(const struct ss_comm *comm)
+unsigned ss_comm_most_in_flight(const struct ss_comm *comm)
 {
-    return comm->window;
+    return comm->most_in_flight;
 }
 
 int ss_comm_status(const struct ss_comm *comm)

@@ -241,7 +241,7 @@ enum ss_next ss_call_decide(struct ss_call *call)
         return to_native(call, SS_WHY_UNREGISTERED);
     if (!calibrate) /* what is registered is decided in the vote that follows */
         call->between = ss_partial_agreed(f);
-    if (b->flags & SS_VOTE_DRAIN)
+    if (b->flags & SS_VOTE_JOINS)
         return to_native(call, SS_WHY_DENSE);
     if (calibrate)
         return SS_NEXT_CALIBRATE;

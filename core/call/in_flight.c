@@ -69,11 +69,11 @@ static struct ss_call *free_slot(struct ss_comm *comm)
 {
     unsigned i = 0;
 
-    while (i < comm->window && comm->busy[i / BITS] == UINT64_MAX)
+    while (i < comm->most_in_flight && comm->busy[i / BITS] == UINT64_MAX)
         i += BITS;
-    while (i < comm->window && is_busy(comm, i))
+    while (i < comm->most_in_flight && is_busy(comm, i))
         i++;
-    if (i >= comm->window)
+    if (i >= comm->most_in_flight)
         return NULL;
     if (!comm->slots[i] && (comm->slots[i] = calloc(1, sizeof *comm->slots[i])))
         comm->slots[i]->flight.slot = i;
@@ -100,13 +100,13 @@ unsigned ss_in_flight_count(const struct ss_call *from)
 struct ss_call *ss_comm_slot(struct ss_comm *comm)
 {
     const struct ss_call *last = comm->open;
-    unsigned most = comm->window;
+    unsigned most = comm->most_in_flight;
 
     if (comm->t->calls > 0 && comm->t->calls / 2 < most)
         most = comm->t->calls / 2;
     if (!last)
         return comm->slots[0];
-    if (!last->flight.passed || last->flight.alone)
+    if (!last->flight.begun || last->flight.alone)
         return NULL;
     bool full = comm->starts + 1 - comm->oldest->flight.index >= most;
     if (full) /* waiting for more calls would be in vain */
@@ -125,7 +125,7 @@ bool ss_in_flight_drop_idle(struct ss_comm *comm)
 {
     bool any = comm->idle > 0;
 
-    for (unsigned i = 0; any && i < comm->window; i++)
+    for (unsigned i = 0; any && i < comm->most_in_flight; i++)
         if (!is_busy(comm, i))
             ss_work_free(&comm->works[i]);
     comm->idle = 0;
@@ -153,7 +153,7 @@ void ss_in_flight_give_back(const struct ss_flight *flight)
 /* A blocking call starts when all others have ended, on every rank. */
 void ss_in_flight_set_from(const struct ss_flight *flight, uint64_t *from)
 {
-    uint64_t at = flight->index + (flight->f->nonblocking ? flight->f->comm->window : 1);
+    uint64_t at = flight->index + (flight->f->nonblocking ? flight->f->comm->most_in_flight : 1);
 
     if (*from == 0 || at < *from)
         *from = at;
@@ -168,7 +168,7 @@ bool ss_in_flight_is_from(const struct ss_flight *flight, uint64_t from)
  * starts. */
 static bool has_ended(const struct ss_flight *flight, uint64_t index)
 {
-    return !flight->f->nonblocking || index + flight->f->comm->window <= flight->index;
+    return !flight->f->nonblocking || index + flight->f->comm->most_in_flight <= flight->index;
 }
 
 /* ---- order ---- */
@@ -304,11 +304,11 @@ static struct ss_lane_result known_result(const struct ss_flight *flight)
     return last;
 }
 
-void ss_in_flight_pass(struct ss_flight *flight)
+void ss_in_flight_begin(struct ss_flight *flight)
 {
     struct ss_lane *lane = flight->f->lane;
 
-    flight->passed = true;
+    flight->begun = true;
     flight->on_lane = ++lane->begun;
     flight->measured = lane->planned_call;
     flight->past = known_result(flight);

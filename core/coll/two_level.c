@@ -31,7 +31,7 @@ struct state {
     int stage;
     int slices;     /* of the index space */
     int slice, end; /* slice of this rank that is exchanged; behind its last one */
-    struct ss_subset group;
+    struct ss_subset subset;
     uint32_t *borders; /* first elements of the slices of each rank of this host; NULL: no memory */
     struct ss_balance balance;
     const uint32_t *cuts;   /* balanced slices: a part for each host in each slice; NULL: equal */
@@ -67,7 +67,7 @@ static uint64_t slice_first(const struct ss_coll *c, const struct state *s, int 
 /* Sets the parts of the current slice, which its elements number from 0. */
 static void set_parts(struct ss_coll *c, struct state *s, uint64_t lo)
 {
-    const int hosts = c->layout->hosts, rank = s->group.t.rank;
+    const int hosts = c->layout->hosts, rank = s->subset.t.rank;
     const uint32_t *cuts = s->cuts + s->slice * hosts;
 
     for (int h = 0; h <= hosts; h++)
@@ -85,7 +85,7 @@ static int act_inside(struct ss_coll *c, struct state *s,
     struct ss_transport *all = c->x.t;
     int status;
 
-    c->x.t = &s->group.t;
+    c->x.t = &s->subset.t;
     c->bounds = s->borders;
     status = act(c, &s->inside);
     c->bounds = NULL;
@@ -99,7 +99,7 @@ static struct ss_voted voted_between(const struct ss_coll *c, const struct state
     const struct ss_voted *v = &c->voted;
     const uint64_t most = at_most(c->by_host ? v->nnz_max : v->nnz_sum, n);
 
-    return (struct ss_voted){.nnz_sum = at_most(v->nnz_sum, most * (uint64_t)s->group.t.size),
+    return (struct ss_voted){.nnz_sum = at_most(v->nnz_sum, most * (uint64_t)s->subset.t.size),
                              .nnz_max = most,
                              .k_max = v->k_max,
                              .same_state = v->same_state};
@@ -120,7 +120,7 @@ static int act_between(struct ss_coll *c, struct state *s)
     unsigned char *out = c->out;
     int status;
 
-    c->x.t = &s->group.t;
+    c->x.t = &s->subset.t;
     c->own = s->given;
     if (own_error)
         c->claims.own_error = ss_at(own_error, s->claim, c->x.esize);
@@ -193,7 +193,7 @@ static int reserve_codes(struct ss_coll *c, struct state *s, uint64_t n)
 static int reserve(struct ss_coll *c, struct state *s)
 {
     struct ss_buf *borders = &c->x.work->borders;
-    const int count = s->group.t.size;
+    const int count = s->subset.t.size;
     const size_t hosts = (size_t)c->layout->hosts;
 
     if (ss_buf_reserve_voted(borders, c->x.mem,
@@ -243,10 +243,10 @@ static int divide(struct ss_coll *c, struct state *s)
 
 static void start(struct ss_coll *c, struct state *s)
 {
-    ss_subset_of_host(&s->group, c->x.t, c->layout);
-    s->slice = ss_layout_slice(s->group.t.rank, s->group.t.size, s->slices);
-    s->end = ss_layout_slice(s->group.t.rank + 1, s->group.t.size, s->slices);
-    c->x.group = &s->group;
+    ss_subset_of_host(&s->subset, c->x.t, c->layout);
+    s->slice = ss_layout_slice(s->subset.t.rank, s->subset.t.size, s->slices);
+    s->end = ss_layout_slice(s->subset.t.rank + 1, s->subset.t.size, s->slices);
+    c->x.subset = &s->subset;
     if (reserve(c, s) != SS_OK || (!c->by_host && act_inside(c, s, start_split) != SS_OK))
         ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
     s->stage = c->by_host ? SPLIT_SENT : SPLIT;
@@ -281,7 +281,7 @@ static bool is_extracted(struct ss_coll *c, struct state *s)
 
 static uint64_t own_first(const struct ss_coll *c, const struct state *s)
 {
-    return slice_first(c, s, ss_layout_slice(s->group.t.rank, s->group.t.size, s->slices));
+    return slice_first(c, s, ss_layout_slice(s->subset.t.rank, s->subset.t.size, s->slices));
 }
 
 /* Starts on the next slice between hosts, or, behind the last one, on the way back. */
@@ -290,14 +290,14 @@ static void next_slice(struct ss_coll *c, struct state *s)
     c->x.arena_used = 0;
     if (s->slice < s->end && c->layout->hosts > 1) {
         const uint64_t lo = slice_first(c, s, s->slice);
-        ss_subset_of_slice(&s->group, c->x.t, c->layout, s->slice, s->slices);
+        ss_subset_of_slice(&s->subset, c->x.t, c->layout, s->slice, s->slices);
         s->stage = REDUCED;
         if (c->by_host)
             return;
         extract(c, s, lo, slice_first(c, s, s->slice + 1), 0);
         return;
     }
-    ss_subset_of_host(&s->group, c->x.t, c->layout);
+    ss_subset_of_host(&s->subset, c->x.t, c->layout);
     c->rounding = (struct ss_rounding){.values = SS_VALUES_SAME};
     const uint64_t lo = own_first(c, s);
     s->stage = COLLECTED;
@@ -332,7 +332,7 @@ static void keep_errors(struct ss_coll *c, struct state *s)
     if (!b->error || c->x.failed < 0)
         return;
     if (b->errors > s->errors_room - s->errors) {
-        ss_fail(&c->x, SS_ERR_MEMORY, s->group.t.rank, SS_PHASE_REDUCE);
+        ss_fail(&c->x, SS_ERR_MEMORY, s->subset.t.rank, SS_PHASE_REDUCE);
         return;
     }
     uint32_t *idx = (uint32_t *)(void *)(error + s->errors_room * c->x.esize);
@@ -367,7 +367,7 @@ static void start_between(struct ss_coll *c, struct state *s)
     }
 
     if (s->seen.stored < s->seen.nnz) /* more than the vote announced */
-        ss_fail(&c->x, SS_ERR_MESSAGE, s->group.t.rank, SS_PHASE_REDUCE);
+        ss_fail(&c->x, SS_ERR_MESSAGE, s->subset.t.rank, SS_PHASE_REDUCE);
     if (c->x.failed == 0 && s->part.nnz > 0)
         backend->ops->clear_at(backend, c->x.type, ss_out_at(c, slice_first(c, s, s->slice)), 0,
                                s->part.idx, s->part.nnz);
@@ -378,7 +378,7 @@ static void start_between(struct ss_coll *c, struct state *s)
 static int start_gather(struct ss_coll *c, void *state)
 {
     struct state *s = c->state;
-    const uint64_t n = ss_coll_part(c, s->group.t.rank + 1) - ss_coll_part(c, s->group.t.rank);
+    const uint64_t n = ss_coll_part(c, s->subset.t.rank + 1) - ss_coll_part(c, s->subset.t.rank);
     const bool dense =
         is_whole(c) || s->seen.nnz > ss_plan_delta(n, c->x.type) || s->seen.stored < s->seen.nnz;
 
@@ -450,7 +450,7 @@ static int step_stage(struct ss_coll *c, struct state *s)
     default:
         if (act_inside(c, s, step_gather) == SS_PENDING || ss_sends_reap(&c->x) == SS_PENDING)
             return SS_PENDING;
-        c->x.group = NULL;
+        c->x.subset = NULL;
         book_errors(c, s);
         s->stage = OVER;
         return SS_OK;

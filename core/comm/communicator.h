@@ -99,11 +99,11 @@ struct ss_comm {
     int status;              /* < 0: a call failed here; the next fields say where */
     int failed_peer;
     enum ss_phase failed_phase;
-    uint64_t failed_call;  /* its number */
-    uint64_t failure_from; /* all ranks know of the failure; calls from this start on fail */
-    bool failure_agreed;   /* that start has come, or no message can reach the ranks any more */
-    struct ss_lanes lanes; /* pages that no lane has used stay untouched */
-    unsigned window; /* calls that may be in flight at once, from the first to the last of them */
+    uint64_t failed_call;    /* its number */
+    uint64_t failure_from;   /* all ranks know of the failure; calls from this start on fail */
+    bool failure_agreed;     /* that start has come, or no message can reach the ranks any more */
+    struct ss_lanes lanes;   /* pages that no lane has used stay untouched */
+    unsigned most_in_flight; /* calls at once, from the first to the last of them */
     struct ss_call *slots[SS_MERGED]; /* storage of calls, NULL where none was needed yet */
     struct ss_work works[SS_MERGED];  /* of each */
     uint64_t busy[SS_MERGED / 64];    /* a bit each: the call has started, and not ended */

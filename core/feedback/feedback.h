@@ -47,7 +47,7 @@ struct ss_host_sum {
     bool done;      /* the sum is in work.host_sum, as far as this rank owns slices */
     int sent;       /* ranks of the host that have got their slices */
     double seconds; /* that it took */
-    struct ss_subset group;
+    struct ss_subset subset;
     struct ss_out out;
     struct ss_in in;
     bool hidden;      /* other ranks cannot read this rank's input */

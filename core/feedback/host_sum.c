@@ -92,7 +92,7 @@ static void start_next(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
     struct ss_host_sum *h = &f->host;
-    const int dst = (h->group.t.rank + ++h->sent) % h->group.t.size;
+    const int dst = (h->subset.t.rank + ++h->sent) % h->subset.t.size;
     const uint64_t first = first_of(f, dst), end = first_of(f, dst + 1);
     void *in = (void *)(uintptr_t)ss_at_const(f->c.in, (size_t)first, x->esize);
 
@@ -105,22 +105,22 @@ void ss_host_sum_start(struct ss_feedback *f)
     struct ss_host_sum *h = &f->host;
 
     *h = (struct ss_host_sum){.out = {.done = true}};
-    ss_subset_of_host(&h->group, x->t, f->comm->layout);
-    x->group = &h->group;
+    ss_subset_of_host(&h->subset, x->t, f->comm->layout);
+    x->subset = &h->subset;
     x->arena_used = 0;
     x->backend->ops->clear(x->backend, x->type, x->work->host_sum.data, (size_t)f->tensor->range.n);
     if (ss_host_sum_reads(f))
         return;
-    x->t = &h->group.t;
+    x->t = &h->subset.t;
     ss_in_start_ordered(x, &h->in, SS_PHASE_REDUCE, add, add_own);
-    x->t = h->group.all;
+    x->t = h->subset.all;
 }
 
 static int exchange(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
     struct ss_host_sum *h = &f->host;
-    const int others = h->group.t.size - 1;
+    const int others = h->subset.t.size - 1;
 
     while (h->sent < others || !h->out.done) {
         if (h->out.done)
@@ -137,12 +137,12 @@ int ss_host_sum_step(struct ss_feedback *f)
     struct ss_exchange *x = &f->c.x;
     struct ss_host_sum *h = &f->host;
 
-    x->t = &h->group.t;
+    x->t = &h->subset.t;
     int status = ss_host_sum_reads(f) ? ss_host_sum_read(f) : exchange(f);
-    x->t = h->group.all;
+    x->t = h->subset.all;
     if (status == SS_PENDING || ss_sends_reap(x) == SS_PENDING)
         return SS_PENDING;
-    x->group = NULL;
+    x->subset = NULL;
     h->done = true;
     f->select_in = x->work->host_sum.data;
     return SS_OK;

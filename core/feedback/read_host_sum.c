@@ -49,10 +49,10 @@ static void add_piece(struct ss_feedback *f, size_t n)
     const size_t first = (size_t)(f->tensor->range.first + h->covered);
     void *sum = ss_at(x->work->host_sum.data, (size_t)h->covered, x->esize);
 
-    for (int local = 0; local < h->group.t.size && x->failed == 0; local++) {
-        const int rank = ss_subset_rank(&h->group, local);
+    for (int local = 0; local < h->subset.t.size && x->failed == 0; local++) {
+        const int rank = ss_subset_rank(&h->subset, local);
         const void *from = x->work->inbox.data;
-        if (local == h->group.t.rank)
+        if (local == h->subset.t.rank)
             from = ss_at_const(f->c.in, first, x->esize);
         else if (!ss_peers_read(f->comm->peers, rank, x->number, first * x->esize,
                                 x->work->inbox.data, n * x->esize))
@@ -69,9 +69,9 @@ static void look_again(struct ss_feedback *f)
     const struct ss_host_sum *h = &f->host;
     uint64_t address;
 
-    for (int local = 0; local < h->group.t.size; local++)
-        if (local != h->group.t.rank &&
-            !ss_peers_look(f->comm->peers, ss_subset_rank(&h->group, local), x->number, &address))
+    for (int local = 0; local < h->subset.t.size; local++)
+        if (local != h->subset.t.rank &&
+            !ss_peers_look(f->comm->peers, ss_subset_rank(&h->subset, local), x->number, &address))
             ss_fail(x, SS_ERR_PEER, local, SS_PHASE_REDUCE);
 }
 

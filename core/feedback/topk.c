@@ -274,7 +274,7 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
     if (f->guarded)
         flags |= SS_VOTE_GUARD;
     if (f->looked.joins)
-        flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
+        flags |= SS_VOTE_JOINS | SS_VOTE_INTEREST;
     if (f->looked.not_finite > 0)
         flags |= SS_VOTE_NOT_FINITE;
     return flags;
@@ -340,8 +340,8 @@ static bool vote_on_tensor(struct ss_feedback *f, uint64_t flags)
     ss_tensor_vote(f->tensor, &ballot, same || !all_known);
     ss_topk_move(&f->state, SS_ON_VOTE);
     if (!same)
-        return !ballot.registered && !(flags & SS_VOTE_DRAIN);
-    if (f->state == SS_TOPK_RESTS && !(flags & (SS_VOTE_DRAIN | SS_VOTE_CLAIMS | SS_VOTE_CANNOT)))
+        return !ballot.registered && !(flags & SS_VOTE_JOINS);
+    if (f->state == SS_TOPK_RESTS && !(flags & (SS_VOTE_JOINS | SS_VOTE_CLAIMS | SS_VOTE_CANNOT)))
         f->tensor->rest = SS_RESTS_EMPTY;
     return vote_on_claims(f, flags) && !(ballot.registered && ballot.unregistered);
 }

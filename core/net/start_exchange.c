@@ -132,7 +132,7 @@ static int tell(struct ss_start_exchange *a, int j)
     return status == SS_OK ? SS_OK : SS_ERR_TRANSPORT;
 }
 
-int ss_start_exchange_pass(struct ss_start_exchange *a, const uint64_t words[SS_START_WORDS])
+int ss_start_exchange_handle(struct ss_start_exchange *a, const uint64_t words[SS_START_WORDS])
 {
     int status = SS_OK;
 

@@ -58,7 +58,7 @@ const struct ss_start_message *ss_start_exchange_seen(const struct ss_start_exch
 /* Handles the next round: sends its start on all edges. If messages of the round before are
  * still in flight, does nothing and returns SS_PENDING. Returns SS_OK, or SS_ERR_TRANSPORT if an
  * edge has refused its message twice; the round counts as handled in both cases. */
-int ss_start_exchange_pass(struct ss_start_exchange *a, const uint64_t words[SS_START_WORDS]);
+int ss_start_exchange_handle(struct ss_start_exchange *a, const uint64_t words[SS_START_WORDS]);
 
 /* Returns true if all messages of the handled rounds have been sent and received. */
 bool ss_start_exchange_settled(const struct ss_start_exchange *a);

@@ -266,7 +266,7 @@ bool ss_round_begin(struct ss_rounds *r)
         ss_round_spans_asked(r, by_call);
     if (!is_due(r, by_call, &m, words))
         return false;
-    status = ss_start_exchange_pass(&r->start, words);
+    status = ss_start_exchange_handle(&r->start, words);
     if (status == SS_PENDING)
         return false;
     if (status != SS_OK)

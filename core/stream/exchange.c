@@ -8,13 +8,13 @@
 /* Returns the rank in the communicator of a peer of the open streams. */
 static int rank_of(const struct ss_exchange *x, int peer)
 {
-    return x->group && peer >= 0 ? ss_subset_rank(x->group, peer) : peer;
+    return x->subset && peer >= 0 ? ss_subset_rank(x->subset, peer) : peer;
 }
 
 /* Returns the number in x->t of a peer of the open streams. */
 static int numbered(const struct ss_exchange *x, int peer)
 {
-    return x->group && x->t == &x->group->t ? peer : rank_of(x, peer);
+    return x->subset && x->t == &x->subset->t ? peer : rank_of(x, peer);
 }
 
 void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase)
@@ -22,7 +22,7 @@ void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase)
     if (x->failed < 0)
         return;
     x->failed = status;
-    x->failed_peer = x->group && x->t == &x->group->t ? rank_of(x, peer) : peer;
+    x->failed_peer = x->subset && x->t == &x->subset->t ? rank_of(x, peer) : peer;
     x->failed_phase = phase;
 }
 

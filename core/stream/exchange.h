@@ -29,8 +29,8 @@ struct ss_send_slot {
 struct ss_exchange {
     struct ss_transport *t;
     /* Ranks among which the open streams are, by which they number their peers; NULL: all. While
-     * such a stream is stepped, t is the transport of this group. */
-    const struct ss_subset *group;
+     * such a stream is stepped, t is the transport of this subset. */
+    const struct ss_subset *subset;
     struct ss_work *work;
     struct ss_mem *mem;
     struct ss_backend *backend; /* backend of input and result */
@@ -83,10 +83,10 @@ static inline bool ss_settled(struct ss_exchange *x, enum ss_phase phase)
     return (x->ticket == 0 && x->refused == 0) || ss_settle(x, phase);
 }
 
-/* Returns the transport of the communicator, also while streams of a group are stepped. */
+/* Returns the transport of the communicator, also while streams of a subset are stepped. */
 static inline struct ss_transport *ss_exchange_all(const struct ss_exchange *x)
 {
-    return x->group && x->t == &x->group->t ? x->group->all : x->t;
+    return x->subset && x->t == &x->subset->t ? x->subset->all : x->t;
 }
 
 static inline double ss_now(const struct ss_exchange *x)

@@ -38,7 +38,7 @@ enum ss_vote_flag {
     SS_VOTE_REFUSED = 1 << 10,
     /* The tensor is exact and its residual joins the sum: the call is dense even if sparse is
      * faster. */
-    SS_VOTE_DRAIN = 1 << 11,
+    SS_VOTE_JOINS = 1 << 11,
     /* The arguments are not served. The lane backs off. */
     SS_VOTE_LAYOUT = 1 << 12,
     /* The MPI library's call must be one that can be polled. The call may still be sparse. */

@@ -78,7 +78,7 @@ static inline bool others_pass(void)
 
 /* Defines PMPI_X, which Open MPI's Fortran libraries call (shim/entry/fortran.c). `passes` says if
  * their call is below MIN_COUNT. */
-#define DOOR(name, member, signature, passes, serve)                                               \
+#define FORTRAN_NAME(name, member, signature, passes, serve)                                       \
     SLOW door_##member(signature(int), const void *site)                                           \
     {                                                                                              \
         if (!from_fortran(site) || (passes))                                                       \
@@ -91,7 +91,7 @@ static inline bool others_pass(void)
             return shim.pmpi.member(signature##_ARGUMENTS);                                        \
         return door_##member(signature##_ARGUMENTS, __builtin_return_address(0));                  \
     }
-#define BY_DOOR .pmpi = true, .site = site
+#define BY_FORTRAN .pmpi = true, .site = site
 
 #define N     int
 #define AS(x) x
@@ -100,10 +100,10 @@ static inline bool others_pass(void)
 #undef N
 #undef AS
 #undef LARGE
-#undef DOOR
+#undef FORTRAN_NAME
 
 #define N     int64_t
 #define AS(x) x##_c
 #define LARGE true
-#define DOOR(...)
+#define FORTRAN_NAME(...)
 #include "shim/entry/served.inc"

@@ -136,7 +136,7 @@ static void heed_callbacks(struct shim_task *task)
     if (ss_call_callbacks(task->core))
         shim_queue_native_from(&comm->queue,
                                task->posted.number +
-                                   (is_nonblocking(task) ? ss_comm_window(comm->core) : 1));
+                                   (is_nonblocking(task) ? ss_comm_most_in_flight(comm->core) : 1));
 }
 
 /* Returns true if the call has nothing more to post in the MPI library on the private
@@ -415,7 +415,7 @@ static bool may_step(const struct shim_task *task)
         return task->call.user ? shim_user_is_next(task) : is_next_native(task);
     return !task->blocking && comm->state == SHIM_COMM_SERVED &&
            (uint64_t)task->call.count < SS_WINDOW && ss_comm_status(comm->core) == SS_OK &&
-           shim_transport_reserve(&comm->transport, (int)ss_comm_window(comm->core)) &&
+           shim_transport_reserve(&comm->transport, (int)ss_comm_most_in_flight(comm->core)) &&
            ss_comm_slot(comm->core);
 }
 

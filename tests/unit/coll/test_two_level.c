@@ -235,7 +235,7 @@ static void a_failed_send_names_the_rank_of_the_communicator(void **state)
     ss_subset_of_host(&group, &all, layout);
     for (int inside = 0; inside < 2; inside++) {
         x.failed = 0;
-        x.group = &group;
+        x.subset = &group;
         x.t = inside ? &group.t : &all;
         x.slots[0].dst = 1;
         x.slots[0].request.status = SS_ERR_TRANSPORT;

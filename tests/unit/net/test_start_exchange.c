@@ -75,7 +75,7 @@ static int step(void *ctx, int rank)
         assert_int_equal(seen->words[0], words[0]);
     }
     if (seen || is_initiator(f, f->last, rank))
-        assert_int_equal(ss_start_exchange_pass(a, words), SS_OK);
+        assert_int_equal(ss_start_exchange_handle(a, words), SS_OK);
     return a->round == f->last ? SS_OK : SS_PENDING;
 }
 
@@ -127,7 +127,7 @@ static int step_alone(void *ctx, int rank)
 
     if (rank == f->first && f->a[rank].round == 0) {
         uint64_t words[SS_START_WORDS] = {f->last * 3, f->last * 3};
-        assert_int_equal(ss_start_exchange_pass(&f->a[rank], words), SS_OK);
+        assert_int_equal(ss_start_exchange_handle(&f->a[rank], words), SS_OK);
     }
     if (f->a[rank].round == 1)
         return SS_OK;
@@ -136,7 +136,7 @@ static int step_alone(void *ctx, int rank)
     const struct ss_start_message *seen = ss_start_exchange_seen(&f->a[rank]);
     if (!seen)
         return SS_PENDING;
-    assert_int_equal(ss_start_exchange_pass(&f->a[rank], seen->words), SS_OK);
+    assert_int_equal(ss_start_exchange_handle(&f->a[rank], seen->words), SS_OK);
     return SS_OK;
 }
 
@@ -181,7 +181,7 @@ static int step_different(void *ctx, int rank)
     ss_sim_transport(f->sim, rank)->ops->poll(ss_sim_transport(f->sim, rank));
     status = ss_start_exchange_step(&f->a[rank]);
     if (f->a[rank].round == 0)
-        assert_int_equal(ss_start_exchange_pass(&f->a[rank], words), SS_OK);
+        assert_int_equal(ss_start_exchange_handle(&f->a[rank], words), SS_OK);
     return status == SS_OK ? SS_PENDING : status;
 }
 
@@ -206,7 +206,7 @@ static int step_pair(void *ctx, int rank)
     ss_sim_transport(f->sim, rank)->ops->poll(ss_sim_transport(f->sim, rank));
     status = ss_start_exchange_step(&f->a[rank]);
     if (rank == 0)
-        return ss_start_exchange_pass(&f->a[0], (uint64_t[SS_START_WORDS]){7, 7});
+        return ss_start_exchange_handle(&f->a[0], (uint64_t[SS_START_WORDS]){7, 7});
     return status == SS_OK ? SS_PENDING : status;
 }
 
