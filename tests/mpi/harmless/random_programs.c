@@ -420,8 +420,8 @@ static FILE *open_out(int rank)
 
 static MPI_Comm from_session(const char *set, const char *tag)
 {
-    MPI_Group group;
-    MPI_Comm comm;
+    MPI_Group group = MPI_GROUP_NULL;
+    MPI_Comm comm = MPI_COMM_NULL;
 
     MPI_Group_from_session_pset(job.session, set, &group);
     MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
