@@ -277,7 +277,7 @@ static void describe(struct ss_learn_record *r, const struct shim_call *call, co
 /* The MPI library has accepted the call, so its handle is valid. */
 static void record(struct ss_learn_record *r, const struct shim_call *call)
 {
-    struct shim_caller room;
+    struct shim_code_address room;
     struct ss_call_site site;
     struct comm *c;
 

@@ -39,11 +39,11 @@ static bool is_mpi(const Dl_info *info, const char *module)
            (function && dladdr(function, &mpi) && mpi.dli_fbase == info->dli_fbase);
 }
 
-static void examine(const void *address, struct shim_caller *caller)
+static void examine(const void *address, struct shim_code_address *caller)
 {
     Dl_info info;
 
-    *caller = (struct shim_caller){.address = address};
+    *caller = (struct shim_code_address){.address = address};
     /* the call is before its return address, which may be the first byte after the function */
     if (!dladdr((const char *)address - 1, &info) || !info.dli_fname) {
         caller->hash = mix(0, (uint64_t)(uintptr_t)address); /* code made at run time */
@@ -60,12 +60,12 @@ static void examine(const void *address, struct shim_caller *caller)
 }
 
 /* Returns the table entry of an address, or the empty entry for it. Called under the lock. */
-static struct shim_caller *entry_of(const void *address)
+static struct shim_code_address *entry_of(const void *address)
 {
     size_t i = (size_t)(mix(0, (uint64_t)(uintptr_t)address) >> 40);
 
     for (;; i++) {
-        struct shim_caller *p = &shim.sites.callers[i % SHIM_SITE_CALLERS];
+        struct shim_code_address *p = &shim.sites.callers[i % SHIM_SITE_CALLERS];
 
         if (!p->address || p->address == address)
             return p;
@@ -74,9 +74,10 @@ static struct shim_caller *entry_of(const void *address)
 
 /* Returns the properties of an address. `room` serves if the table is full or could not be
  * allocated. */
-static const struct shim_caller *caller_of(const void *address, struct shim_caller *room)
+static const struct shim_code_address *caller_of(const void *address,
+                                                 struct shim_code_address *room)
 {
-    struct shim_caller *p = shim.sites.callers ? entry_of(address) : room;
+    struct shim_code_address *p = shim.sites.callers ? entry_of(address) : room;
 
     if (p != room && p->address == address)
         return p;
@@ -153,10 +154,10 @@ static int frames_from(const void *address, void **frames)
     return n - first;
 }
 
-void shim_site_find(const void *address, struct shim_caller *room, struct ss_call_site *site)
+void shim_site_find(const void *address, struct shim_code_address *room, struct ss_call_site *site)
 {
     void *frames[DEPTH];
-    struct shim_caller spare;
+    struct shim_code_address spare;
     int first = 0, n;
     uint64_t path = 0;
 

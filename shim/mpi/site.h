@@ -21,7 +21,7 @@
 enum { SHIM_CALLERS = 3, SHIM_SITE_CALLERS = 1024 };
 
 /* Properties of a code address, kept because dladdr takes a microsecond. */
-struct shim_caller {
+struct shim_code_address {
     const void *address; /* NULL: empty entry */
     uint64_t hash;       /* hash of module and offset */
     bool mpi;            /* in the MPI library */
@@ -37,7 +37,7 @@ struct shim_sites {
     const char *lacking;
     int (*backtrace)(void **, int); /* unw_backtrace; NULL without libunwind */
     /* hash table of SHIM_SITE_CALLERS entries, allocated when needed */
-    struct shim_caller *callers;
+    struct shim_code_address *callers;
     unsigned known; /* entries used, at most three quarters */
 };
 
@@ -46,6 +46,6 @@ void shim_site_open(void);
 
 /* Finds the site of a call that returns to `address`. name and symbol of *site point into `room`,
  * which the caller keeps as long as the site. */
-void shim_site_find(const void *address, struct shim_caller *room, struct ss_call_site *site);
+void shim_site_find(const void *address, struct shim_code_address *room, struct ss_call_site *site);
 
 #endif

@@ -38,13 +38,13 @@ struct shim_content {
 /* What held when the call was made. Set by shim_task_init and shim_task_post, and told to core with
  * each window. */
 struct shim_posted {
-    uint64_t number;           /* number of the call on its communicator */
-    double begin;              /* time of the call, if a trace is wanted */
-    bool off;                  /* MPI_Pcontrol(0) was in effect */
-    bool environment;          /* a sum of floats with traps or a rounding mode */
-    bool polled;               /* a nonblocking call was made on the communicator before */
-    struct shim_caller caller; /* call site, MODE=topk */
-    struct ss_call_site site;  /* its buffer is that of the window */
+    uint64_t number;                 /* number of the call on its communicator */
+    double begin;                    /* time of the call, if a trace is wanted */
+    bool off;                        /* MPI_Pcontrol(0) was in effect */
+    bool environment;                /* a sum of floats with traps or a rounding mode */
+    bool polled;                     /* a nonblocking call was made on the communicator before */
+    struct shim_code_address caller; /* call site, MODE=topk */
+    struct ss_call_site site;        /* its buffer is that of the window */
 };
 
 /* The window in pieces. Written by shim/task/native_pieces.c, under the communicator's lock. */

@@ -92,7 +92,8 @@ static bool are_counted(void)
 }
 
 /* Records a call; caller NULL: unknown. */
-static void book_synchronous(enum ss_kind kind, int64_t count, const struct shim_caller *caller)
+static void book_synchronous(enum ss_kind kind, int64_t count,
+                             const struct shim_code_address *caller)
 {
     struct ss_synchronous call = {.kind = kind, .count = (uint64_t)count, .calls = 1};
 
@@ -114,7 +115,7 @@ void shim_task_book_synchronous(const struct shim_task *task)
 void shim_book_synchronous(const struct shim_call *call)
 {
     struct ss_call_site site;
-    struct shim_caller caller;
+    struct shim_code_address caller;
     int size;
 
     if (!are_counted() || shim_real.Comm_size((MPI_Comm)call->comm, &size) != MPI_SUCCESS ||
