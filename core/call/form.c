@@ -129,17 +129,20 @@ static bool uncounted(const struct ss_coll *c)
 }
 
 /* Sets the elements that are counted to estimate the entries of the result: this rank's part, or
- * all if entries crowd in some parts; a sample of the part if a whole call has sent all elements.
- */
+ * all if entries crowd in some parts. If a whole call has sent all elements, one block of the part:
+ * another one in each call, since the zeros of a gradient may lie together. */
 static void counted(const struct ss_coll *c, uint64_t *lo, uint64_t *hi)
 {
-    enum { SAMPLE = 16384 };
+    enum { BLOCK = 16384 };
     const bool all = c->voted.balanced;
 
     *lo = all ? 0 : ss_coll_part(c, c->x.t->rank);
     *hi = all ? c->x.n : ss_coll_part(c, c->x.t->rank + 1);
-    if (c->whole.in && *hi - *lo > SAMPLE)
-        *hi = *lo + SAMPLE;
+    if (c->whole.in && *hi - *lo > BLOCK) {
+        const uint64_t blocks = (*hi - *lo + BLOCK - 1) / BLOCK;
+        *lo += ss_mix(ss_mix(1, c->x.number), 0) % blocks * BLOCK;
+        *hi = *hi - *lo < BLOCK ? *hi : *lo + BLOCK;
+    }
 }
 
 void ss_kind_count(struct ss_coll *c, struct ss_scan *own)

@@ -125,8 +125,8 @@ def check_exact(own):
 def run_words(own, cell, settings, folder):
     """Returns the command line of `sparseshim run` for one combination, without the program."""
     count, density, algorithm, value_type = cell
-    words = [f"--mode={own['mode']}", f"--algorithm={algorithm}", "--disable=off", "--min-count=1", "--debug=warn",
-             "--report=all", f"--report-dir={str(folder).replace('%', '%%')}"]
+    words = [f"--mode={own['mode']}", f"--algorithm={algorithm}", "--disable=off", "--programs=", "--min-count=1",
+             "--debug=warn", "--report=all", f"--report-dir={str(folder).replace('%', '%%')}"]
     if own["mode"] != "exact":
         words += [f"--register=count={count}:calls=1", f"--density={density}", f"--value-type={value_type}"]
     return [str(COMMAND), "run", *words, *settings]

@@ -35,6 +35,10 @@ measured --count 64Ki --density 0.01 --algorithm auto
 [ "$STATUS" -eq 0 ] && grep -qx -- "$(column ran)" <<<"$CHOICES"
 tap "$?" "auto: the column names what auto has chosen ($(column ran))"
 
+SPARSESHIM_PROGRAMS='train*' measured --count 64Ki --density 0.01 --algorithm ring
+[ "$STATUS" -eq 0 ] && [ "$(column ran)" = ring ]
+tap "$?" "it is served whatever PROGRAMS names"
+
 measured --mode topk --count 50000 --density 1%,4/512 --algorithm auto,oktopk --value-type=same,bf16
 [ "$STATUS" -eq 0 ] && [ "$(column value_type)" = "same bf16 same bf16 same bf16 same bf16" ] &&
     awk 'NR > 1 && $6 == "oktopk" { n++; if ($14 > 0.2 * $13 || $16 != "-" || $15 > 0.03) bad = 1 } END { exit bad || n != 4 }' "$WORK/out"

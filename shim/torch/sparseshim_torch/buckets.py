@@ -66,7 +66,7 @@ class Bucket:
 
     def tell(self, tensor, position):
         """Tells the library, once. Returns true if it has a place for the bucket."""
-        row = tensor.float() if tensor.dtype in HALVES else tensor
+        row = tensor.detach().float() if tensor.dtype in HALVES else tensor
         self.told = True
         if identify(row.data_ptr(), row.numel(), position) != 0:
             return False

@@ -347,6 +347,27 @@ static void quant_takes_algorithms_of_the_largest_entries_for_auto(void **state)
         }
 }
 
+/* The zeros of an embedding's gradient lie together. The block that is counted meets them as often
+ * as any other elements. */
+static void the_density_of_whole_results_is_that_of_all_blocks(void **state)
+{
+    enum { COUNT = 1 << 17, ZEROS = 20000, CALLS = 100 };
+    static struct training t;
+
+    (void)state;
+    training_open(&t, 2, SS_F32, COUNT, 0, settings_of(&(struct form){SS_QUANTIZED, SS_VALUES_Q4}));
+    for (int r = 0; r < 2; r++)
+        for (size_t i = 0; i < COUNT; i++)
+            put(SS_F32, t.gradient[r], i, i % (COUNT / 2) < ZEROS ? 0 : 1);
+    for (int s = 0; s < CALLS; s++)
+        training_step(&t, false);
+    assert_int_equal(t.sparse, CALLS);
+    const struct ss_lane_record *record = t.job.stats->lanes;
+    const double density = record->fillin_sum / (double)record->fillin_calls;
+    assert_true(fabs(density - (1 - 2.0 * ZEROS / COUNT)) < 0.1);
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +380,7 @@ int main(void)
         cmocka_unit_test(an_overflow_arrives_and_leaves_no_trace),
         cmocka_unit_test(bytes_and_memory_are_those_predicted),
         cmocka_unit_test(quant_takes_algorithms_of_the_largest_entries_for_auto),
+        cmocka_unit_test(the_density_of_whole_results_is_that_of_all_blocks),
     };
     return cmocka_run_group_tests_name("rounding", tests, NULL, NULL);
 }
