@@ -83,7 +83,7 @@ static bool is_too_late(const struct shim_call *call)
 static int make_first_exchange(const struct shim_call *call, enum ss_type type, void *request)
 {
     const double begin = shim_now();
-    int err = shim_pass_for(call, request ? shim_unmet() : SS_WHY_FIRST, request);
+    int err = shim_pass_for(call, request ? shim_before_blocking() : SS_WHY_FIRST, request);
 
     if (err != MPI_SUCCESS)
         return err;

@@ -45,7 +45,7 @@ int shim_refuse_nonblocking(const struct shim_call *call);
 bool shim_asked_for_requests(void);
 
 /* Returns why a nonblocking call on a communicator without an entry passes. */
-static inline enum ss_reason shim_unmet(void)
+static inline enum ss_reason shim_before_blocking(void)
 {
     return shim_asked_for_requests() ? SS_WHY_COMMUNICATOR : SS_WHY_BEFORE_BLOCKING;
 }

@@ -50,12 +50,19 @@ import os, torch.distributed as dist, torch.multiprocessing
 def work(rank):
     dist.init_process_group('gloo', 'file://$WORK/spawn' + os.environ['RANK'], rank=rank, world_size=2)
     dist.barrier()
+    dist.destroy_process_group()
 if __name__ == '__main__':
     torch.multiprocessing.spawn(work, nprocs=2)
 PYTHON
     ranks 2 "${RUN[@]}" "$PYTHON" "$WORK/spawn.py"
     [ "$STATUS" -eq 0 ] && [ "$(grep -c '^sparseshim: .* stays with gloo: a rank of MPI has started this' "$WORK/err")" = 1 ]
     tap "$?" "and under torch.multiprocessing.spawn"
+    # A rank on each of two hosts, whose children meet where the program says.
+    sed -i "s/^def work.*/&\n    os.environ.update(MASTER_ADDR='localhost', MASTER_PORT=str($((20002 + $$ % 20000)) + int(os.environ['RANK'])))/
+        s/'file:.*RANK'\], //" "$WORK/spawn.py"
+    ranks 2 env MPI_LOCALNRANKS=1 MPI_LOCALRANKID=0 "${RUN[@]}" "$PYTHON" "$WORK/spawn.py"
+    [ "$STATUS" -eq 0 ] && [ "$(grep -c '^sparseshim: .* stays with gloo: a rank of MPI has started this' "$WORK/err")" = 2 ]
+    tap "$?" "also with a MASTER_ADDR of the program's, on several hosts"
     PYTHONPATH=$TORCH_PATH within 60 "${RUN[@]}" "$PYTHON" -c "import torch.distributed as dist; dist.init_process_group('gloo')"
     [ "$STATUS" -eq 1 ] && [ "$(grep -c '^sparseshim: .* finds no RANK, .*: mpirun -n RANKS sparseshim' "$WORK/err")" = 1 ]
     tap "$?" "without mpirun: a sentence beside PyTorch's"

@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 
-from .start import PROVISIONAL
+from .start import PROVISIONAL, THIS_HOST
 
 SERVED = {"", "none", "undefined", "gloo", "nccl", "mpi"}
 REMEDY = "mpirun -n RANKS sparseshim run python SCRIPT"
@@ -67,8 +67,9 @@ def wrap(c10d, place):
         if refusal:
             if place.local == 0 and (not place.is_cut_off or asked.get("rank") in (None, -1, 0)):
                 say(f"torch.distributed stays with {asked.get('backend') or 'its own backend'}: {refusal}")
-            if provisional is not None and place.locals < place.ranks:
-                del os.environ["MASTER_ADDR"]  # of this host alone; torch.distributed says that it is missing
+            if provisional is not None and place.locals < place.ranks and not place.is_cut_off and \
+                    os.environ.get("MASTER_ADDR") == THIS_HOST:
+                del os.environ["MASTER_ADDR"]  # not the program's; torch.distributed says that it is missing
             return init(*arguments, **named)
         from . import group, job
 

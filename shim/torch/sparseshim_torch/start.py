@@ -8,6 +8,7 @@ import sys
 C10D = "torch.distributed.distributed_c10d"
 # Set, as MASTER_ADDR is, until rank 0 has said where it is; to the user's MASTER_PORT.
 PROVISIONAL = "MASTER_PORT_OF_SPARSESHIM"
+THIS_HOST = "127.0.0.1"
 
 JOBS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -67,7 +68,7 @@ def set_variables(here):
         os.environ.setdefault(name, str(value))
     if "MASTER_ADDR" not in os.environ:
         os.environ[PROVISIONAL] = os.environ.get("MASTER_PORT", "")
-        os.environ["MASTER_ADDR"] = "127.0.0.1"
+        os.environ["MASTER_ADDR"] = THIS_HOST
         os.environ.setdefault("MASTER_PORT", "29500")
 
 
