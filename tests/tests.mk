@@ -360,8 +360,8 @@ trainings: ## four trainings, dense and top-k, with plots; hours; ARGS=--help
 	@$(MAKE) --no-print-directory all apps $(MPI_SO)
 	@BUILD=$(BUILD) scripts/trainings $(ARGS)
 
-# All but merging and quorum run on the virtual cluster, as root. Each script says what it measures.
-BENCH_PARTS := exact node topk nonblocking merging quorum torch
+# All but merging, quant and quorum run on the virtual cluster, as root. Each script says what it measures.
+BENCH_PARTS := exact node topk quant nonblocking merging quorum torch
 bench: ## build the benchmarks; PART="exact topk" runs some of them
 	$(call known_parts,$(BENCH_PARTS))
 	$(if $(filter-out merging quorum,$(PART)),@scripts/install-deps build demo bench)

@@ -66,7 +66,8 @@ static bool may_share(const struct ss_feedback *f, bool lossy)
            !(f->vote.ballot.flags & SS_VOTE_FLAT);
 }
 
-/* Those that keep the largest entries only are no matter of a call that sends every element. */
+/* An algorithm that keeps the largest entries only means auto in a call that sends every element.
+ */
 static enum ss_algorithm forced(const struct ss_feedback *f, bool lossy, bool deep)
 {
     const struct ss_ballot *b = &f->vote.ballot;

@@ -67,7 +67,8 @@ struct ss_call_site {
     const void *buffer; /* the application's receive buffer; NULL: that of the call */
 };
 
-/* What the caller tells of the calls that it starts next. The first four are votes of this rank. */
+/* Facts that the caller tells of the calls that it starts next. The first four are votes of this
+ * rank. */
 struct ss_caller {
     bool off;         /* MPI_Pcontrol */
     bool environment; /* the call is a sum of floats under the caller's own traps or rounding mode

@@ -237,11 +237,17 @@ static bool is_switched_off(struct check *c)
     return advice != NULL && verdict(c, advice, "%s", why);
 }
 
-/* A script of a shell, and python3 without a script, run programs of other names. */
+static bool links_no_mpi(const struct check *c)
+{
+    return c->mpi == NOBODY && c->family == FAMILY_NONE && c->caller == NOBODY;
+}
+
+/* A script of a shell, python3 without a script, and programs without MPI, such as wrappers, run
+ * programs of other names. */
 static bool is_left_out(struct check *c)
 {
     char why[sizeof c->reason];
-    const bool others = c->script.python ? !c->script.source : c->script.is_one;
+    const bool others = c->script.python ? !c->script.source : c->script.is_one || links_no_mpi(c);
     const char *advice =
         c->library || others ? NULL : cli_left_out(base_name(c->asked), why, sizeof why);
 
@@ -275,7 +281,7 @@ static bool loads_mpi_at_run_time(struct check *c)
 
 static bool uses_no_mpi(struct check *c)
 {
-    if (c->mpi != NOBODY || c->family != FAMILY_NONE || c->caller != NOBODY)
+    if (!links_no_mpi(c))
         return false;
     if (c->script.is_one)
         return verdict(c, "check the programs that the script starts: they inherit the preload",

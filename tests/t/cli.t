@@ -406,6 +406,7 @@ subtest 'check says that PROGRAMS leaves a program out' => sub {
     verdict('left.py', 0, qr/would be seen/, 'a script that is named');
     verdict('/usr/bin/python3', 0, qr/would be seen/, 'Python, whose script has the name');
     verdict('./plugin.so', 0, qr/would be seen/, 'a library, whose program has the name');
+    verdict('/usr/bin/env', 1, qr/neither .* nor its libraries use MPI/, 'a wrapper, whose program has the name');
 };
 
 subtest 'check names the mpirun of the MPI library' => sub {
