@@ -223,3 +223,12 @@ int shim_collective(const struct shim_call *call, void *request)
         return MPI_SUCCESS;
     return request ? shim_ipass(call, request) : shim_pass(call);
 }
+
+/* As shim_iallreduce. */
+int shim_icollective(const struct shim_call *call, void *request)
+{
+    if (request)
+        return shim_collective(call, request);
+    (void)shim_prepare();
+    return shim_ipass(call, request);
+}

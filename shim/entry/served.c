@@ -61,13 +61,13 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
           .listed = true, .count = *counts
 #define MADE .type = shim_abi_word(type), .comm = shim_abi_word(comm), .made = true, .large = LARGE
 
-/* The request, whether all calls pass, and whether that is asked first. */
-#define REQUEST_BLOCKING    NULL
-#define PASSES_BLOCKING     all_pass()
-#define AT_ONCE_BLOCKING    false
-#define REQUEST_NONBLOCKING request
-#define PASSES_NONBLOCKING  (!request || all_ipass()) /* no request: the MPI library's error */
-#define AT_ONCE_NONBLOCKING all_ipass()
+/* Serves a call; whether all calls pass, and whether that is asked first. */
+#define SERVE_BLOCKING(...)    shim_collective(__VA_ARGS__, NULL)
+#define PASSES_BLOCKING        all_pass
+#define AT_ONCE_BLOCKING       false
+#define SERVE_NONBLOCKING(...) shim_icollective(__VA_ARGS__, request)
+#define PASSES_NONBLOCKING     all_ipass
+#define AT_ONCE_NONBLOCKING    all_ipass()
 
 /* Returns true if no PMPI name is served. */
 static inline bool others_pass(void)
