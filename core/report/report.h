@@ -17,7 +17,7 @@ static inline double ss_ratio(double part, double whole)
 
 /* Version of the JSON form, its "schema". Raised when a key changes its meaning or goes; new keys
  * do not raise it. */
-enum { SS_REPORT_SCHEMA = 2 };
+enum { SS_REPORT_SCHEMA = 3 };
 
 struct ss_report_option {
     const char *name; /* without the prefix: "MODE" */

@@ -250,7 +250,7 @@ static void write_merged(struct ss_json *j, const struct ss_merged_record *r)
     ss_json_count(j, "joint_calls", r->calls);
     ss_json_count(j, "joint_exchanges", r->exchanges);
     ss_json_count(j, "joint_sent", r->merged);
-    ss_json_count(j, "joint_held", r->in_vain);
+    ss_json_count(j, "joint_in_vain", r->in_vain);
     ss_json_count(j, "planned_groups", r->groups);
     ss_json_count(j, "planned_calls", r->planned);
     ss_json_real(j, "planned_step_seconds", r->predicted > 0 ? r->predicted : NAN);

@@ -123,7 +123,7 @@ joint_votes | | count | | votes of neighbouring nonblocking calls at once, MERGE
 joint_calls | | count | | calls in these votes
 joint_exchanges | | count | | exchanges of several calls at once
 joint_sent | | count | | calls in them
-joint_held | | count | | such votes that waited in vain for a further call
+joint_in_vain | | count | | such votes that waited in vain for a further call
 planned_groups | | count | | MERGE: groups of a step by the last plan, 0 = none
 planned_calls | | count | | calls of a step in that plan
 planned_step_seconds | | seconds | | predicted time from the first of them to the end of the step

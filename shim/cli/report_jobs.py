@@ -7,7 +7,7 @@ import sys
 import report_columns as columns
 from report_words import date, finite, ratio
 
-SCHEMA = 2
+SCHEMA = 3
 BYTES = ("bytes_dense", "bytes_sent", "bytes_dense_inside", "bytes_sent_inside")
 APART = 60  # seconds: clocks of hosts differ, and ranks begin and end apart, by less
 TOGETHER = 5  # seconds: ranks of one job begin apart by less, clocks of hosts included

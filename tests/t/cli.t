@@ -762,14 +762,14 @@ subtest 'report says what is wrong with a file' => sub {
         'missing');
     my $place = qr/line 1, column \d+: (?=\S)/;
     for my $case (
-        ['', $place], ['{', $place], ["\0\0", $place], ['{"schema": 2', $place], ['[]', qr/no "schema": /],
-        ['{"schema": 1}', qr/schema: report of another schema than 2/],
-        ['{"schema": 2, "job": {"rank": 2147483647}}', qr/job\.rank: number of a rank/],
-        ['{"schema": 2, "job": {"ranks": -2}}', qr/job\.ranks: number of a rank/],
-        ['{"a": ' x 100000, qr/$place.*depth/], ['{"schema": 2, "a": 1, "a": 2}', qr/$place.*duplicate/],
-        ['{"schema": 2, "lanes": [{}, {"op": 3}]}', qr/lanes\[1\]\.op: text expected/],
-        ['{"schema": 2, "lanes": {}}', qr/lanes: array expected/],
-        ['{"schema": 2, "rounds": {"rounds_stretches": {"rounds": [1], "in": [1, 2]}}}', qr/rounds\.rounds_stretches\./])
+        ['', $place], ['{', $place], ["\0\0", $place], ['{"schema": 3', $place], ['[]', qr/no "schema": /],
+        ['{"schema": 2}', qr/schema: report of another schema than 3/],
+        ['{"schema": 3, "job": {"rank": 2147483647}}', qr/job\.rank: number of a rank/],
+        ['{"schema": 3, "job": {"ranks": -2}}', qr/job\.ranks: number of a rank/],
+        ['{"a": ' x 100000, qr/$place.*depth/], ['{"schema": 3, "a": 1, "a": 2}', qr/$place.*duplicate/],
+        ['{"schema": 3, "lanes": [{}, {"op": 3}]}', qr/lanes\[1\]\.op: text expected/],
+        ['{"schema": 3, "lanes": {}}', qr/lanes: array expected/],
+        ['{"schema": 3, "rounds": {"rounds_stretches": {"rounds": [1], "in": [1, 2]}}}', qr/rounds\.rounds_stretches\./])
     {
         my ($text, $why) = @$case;
         my $path = file('bad.json', $text);
@@ -777,8 +777,8 @@ subtest 'report says what is wrong with a file' => sub {
         is("$code$out", 1, 'no report: status');
         like($err, qr/^sparseshim report: \Q$path\E is no report: (?:$why).*\n\z/, 'no report: why');
     }
-    for my $text ('{"schema": 2}', '{"schema": 2, "lanes": [{}], "tensors": [{}], "small": [{}], "passed": [{}]}',
-        '{"schema": 2, "job": {"observe": true}, "lanes": [{}]}', '{"schema": 2, "rounds": {}, "merged": {"measured_steps": 2}}') {
+    for my $text ('{"schema": 3}', '{"schema": 3, "lanes": [{}], "tensors": [{}], "small": [{}], "passed": [{}]}',
+        '{"schema": 3, "job": {"observe": true}, "lanes": [{}]}', '{"schema": 3, "rounds": {}, "merged": {"measured_steps": 2}}') {
         my $path = file('bare.json', $text);
         for my $form ('', '--all', '--json', '--csv', '--html', '--merge') {
             ($code, $out, $err) = sh("'$cli' report $form '$path'");

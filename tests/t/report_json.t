@@ -23,7 +23,7 @@ is $?, 0, 'the sample is written';
 
 my $report = eval { JSON::PP->new->utf8->decode($json) };
 is $@, '', 'a strict reader takes the report';
-is $report->{schema}, 2, 'the schema is named';
+is $report->{schema}, 3, 'the schema is named';
 is $report->{job}{program}, "odd \"name\" \x01 ? \x{e9}", 'an odd name arrives';
 is $report->{calls}{seen}, 1010, 'calls are plain numbers';
 is $report->{times}{seconds_allreduce}, 15, 'times are in seconds';

@@ -177,7 +177,7 @@ subtest 'what does not belong together is refused' => sub {
     ($status, $text, $errors) = report("--merge half.json $files{lossy}[1]");
     is "$status$text", '1', 'half a report';
     like $errors, qr/^sparseshim report: half\.json is no report: line \d+/, 'with its place';
-    spurt("$dir/new.json", '{"schema": 3}');
+    spurt("$dir/new.json", '{"schema": 4}');
     like +(report('new.json'))[2], qr/new\.json is no report: .*of a newer sparseshim/, 'a newer schema';
     spurt("$dir/again.json", (report('--json lossy'))[1]);
     like +(report('again.json'))[2], qr/made of several reports, which is not read again/, 'what was merged';
