@@ -42,7 +42,7 @@ def wrap_alone(c10d):
     def init_process_group(*arguments, **named):
         asked = inspect.signature(init).bind(*arguments, **named).arguments
         if is_by_environment(asked) and asked.get("rank", -1) == -1 and "RANK" not in os.environ:
-            say(f"torch.distributed finds no RANK, since mpirun has not started several ranks: {REMEDY}")
+            say(f"torch.distributed finds no RANK, since no launcher known here has started several ranks: {REMEDY}")
         return init(*arguments, **named)
 
     c10d.init_process_group = init_process_group
