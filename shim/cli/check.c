@@ -2,7 +2,6 @@
 #include "shim/cli/cli.h"
 
 #include <ctype.h>
-#include <elf.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
