@@ -9,7 +9,7 @@ int shim_allreduce(const struct shim_call *call);
 int shim_iallreduce(const struct shim_call *call, void *request);
 /* Handles the other collectives; request NULL: blocking. */
 int shim_collective(const struct shim_call *call, void *request);
-/* The same for a nonblocking one: without a request it is the MPI library's, which reports that. */
+/* Handles a nonblocking one. The MPI library gets a call without a request, and reports it. */
 int shim_icollective(const struct shim_call *call, void *request);
 
 /* shim/entry/route_slices.c: returns true if a communicator has an entry, and was not only seen. */
