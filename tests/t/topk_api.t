@@ -14,9 +14,10 @@ tap_passed "SPARSESHIM_DISABLE=1: not active"
 SPARSESHIM_MODE=exact preloaded 2 header_api inactive
 tap_passed "MODE=exact: not active"
 export SPARSESHIM_MODE=topk SPARSESHIM_ALGORITHM=split_allgather
-# in_quant COMMAND...: with every element in few bits.
+# in_quant COMMAND...: with every element in few bits. A call of which a part is sent takes quantized for
+# auto: on a slow link that is not dense, whatever is measured here.
 in_quant() {
-    SPARSESHIM_MODE=quant SPARSESHIM_ALGORITHM=quantized "$@"
+    SPARSESHIM_MODE=quant SPARSESHIM_ALGORITHM=quantized SPARSESHIM_ALPHA=1us SPARSESHIM_BETA=8e-7 "$@"
 }
 for ranks in 2 3; do
     SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.1 preloaded "$ranks" header_api use
