@@ -215,20 +215,17 @@ int shim_iallreduce(const struct shim_call *call, void *request)
     return enter(&known, request);
 }
 
-int shim_collective(const struct shim_call *call, void *request)
+int shim_collective(const struct shim_call *call)
 {
     if (shim_prepare())
-        return enter(call, request);
-    if (call->made)
-        return MPI_SUCCESS;
-    return request ? shim_ipass(call, request) : shim_pass(call);
+        return enter(call, NULL);
+    return call->made ? MPI_SUCCESS : shim_pass(call);
 }
 
 /* As shim_iallreduce. */
 int shim_icollective(const struct shim_call *call, void *request)
 {
-    if (request)
-        return shim_collective(call, request);
-    (void)shim_prepare();
-    return shim_ipass(call, request);
+    if (shim_prepare() && request)
+        return enter(call, request);
+    return call->made ? MPI_SUCCESS : shim_ipass(call, request);
 }

@@ -7,9 +7,8 @@
 /* shim/entry/act.c: handle a call that is not below shim.fast.count. Return an MPI error code. */
 int shim_allreduce(const struct shim_call *call);
 int shim_iallreduce(const struct shim_call *call, void *request);
-/* Handles the other collectives; request NULL: blocking. */
-int shim_collective(const struct shim_call *call, void *request);
-/* Handles a nonblocking one. The MPI library gets a call without a request, and reports it. */
+/* The same for the other collectives. */
+int shim_collective(const struct shim_call *call);
 int shim_icollective(const struct shim_call *call, void *request);
 
 /* shim/entry/route_slices.c: returns true if a communicator has an entry, and was not only seen. */

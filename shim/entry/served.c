@@ -62,7 +62,7 @@ static inline bool is_over(int err, int64_t count, uintptr_t type, uintptr_t com
 #define MADE .type = shim_abi_word(type), .comm = shim_abi_word(comm), .made = true, .large = LARGE
 
 /* Serves a call; whether all calls pass, and whether that is asked first. */
-#define SERVE_BLOCKING(...)    shim_collective(__VA_ARGS__, NULL)
+#define SERVE_BLOCKING         shim_collective
 #define PASSES_BLOCKING        all_pass
 #define AT_ONCE_BLOCKING       false
 #define SERVE_NONBLOCKING(...) shim_icollective(__VA_ARGS__, request)
