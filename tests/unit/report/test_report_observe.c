@@ -176,6 +176,15 @@ static void the_share_of_the_job_is_told_only_where_all_of_it_was_timed(void **s
 
 static const char no_clear_gain[] = "  next     no clear gain: ";
 
+/* Adds a signature of n floats whose calls a job in MODE=observe has passed on. */
+static struct ss_lane_record *observed_lane(struct ss_stats *stats, uint64_t n)
+{
+    struct ss_lane_record *lane = ss_stats_lane(stats, SS_KIND_ALLREDUCE, "", 8, n, SS_F32, SS_SUM);
+
+    lane->calls = lane->scans = lane->planned = lane->passed[SS_WHY_OBSERVE] = 10;
+    return lane;
+}
+
 /* Dense calls take from 6 to 10 s by runs of one job; the advice never turns round. */
 static void gains_within_the_noise_of_dense_calls_are_called_unclear(void **state)
 {
@@ -187,8 +196,7 @@ static void gains_within_the_noise_of_dense_calls_are_called_unclear(void **stat
     ss_stats_init(&stats, 0);
     stats.end = 1;
     job.observe = true;
-    lane = ss_stats_lane(&stats, SS_KIND_ALLREDUCE, "", 8, 1 << 20, SS_F32, SS_SUM);
-    lane->calls = lane->scans = lane->planned = lane->passed[SS_WHY_OBSERVE] = 10;
+    lane = observed_lane(&stats, 1 << 20);
     lane->predicted_seconds[SS_RING] = 7;
     for (int turn = 0; turn < 2; turn++) {
         lane->times.native = turn ? 6 : 10;
@@ -213,9 +221,8 @@ static void a_gain_in_few_of_the_calls_is_called_unclear(void **state)
     stats.end = 1;
     job.observe = true;
     for (int large = 0; large < 2; large++) {
-        struct ss_lane_record *lane =
-            ss_stats_lane(&stats, SS_KIND_ALLREDUCE, "", 8, 1u << (18 + large), SS_F32, SS_SUM);
-        lane->calls = lane->scans = lane->planned = lane->passed[SS_WHY_OBSERVE] = 10;
+        struct ss_lane_record *lane = observed_lane(&stats, 1u << (18 + large));
+
         lane->times.native = lane->predicted_seconds[SS_DENSE] = large ? 9 : 1;
         lane->predicted_seconds[SS_RING] = large ? 9 : 0.5;
     }
